@@ -37,7 +37,7 @@ def observed(reuse: Reuse) -> Observed:
     return found
 
 
-def test_castle_lets_one_or_two_rows_in_a_hundred_leave_without_company(data_folder: Path) -> None:
+def test_castle_releases_one_or_two_percent_of_rows_alone(data_folder: Path) -> None:
     found = observed("paper")
     assert np.mean(found.cells.persons < 10) == pytest.approx(0.0162, abs=0.005)
     assert np.mean(found.cells.values[0].certain) == pytest.approx(0.0163, abs=0.005)
@@ -45,7 +45,7 @@ def test_castle_lets_one_or_two_rows_in_a_hundred_leave_without_company(data_fol
     assert np.mean(found.worked_out.learnt[0]) == pytest.approx(0.0144, abs=0.005)
 
 
-def test_with_reuse_off_every_row_has_company(data_folder: Path) -> None:
+def test_with_reuse_off_no_row_is_released_alone(data_folder: Path) -> None:
     found = observed("off")
     assert found.cells.persons.min() >= 10
     assert found.worked_out.persons.min() >= 10

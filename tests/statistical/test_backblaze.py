@@ -44,7 +44,7 @@ def printed(found: list[tuple[Method, Figures]]) -> list[str]:
 # The data
 
 
-def test_without_the_file_one_line_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_data_file_is_reported_with_its_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CASTLEGUARD_CACHE", str(tmp_path / "empty"))
     for folder in ("", str(tmp_path)):
         monkeypatch.setenv("CASTLEGUARD_DATA", folder)
@@ -52,7 +52,7 @@ def test_without_the_file_one_line_says_where_it_comes_from(tmp_path: Path, monk
             benchmark.main([])
 
 
-def test_a_run_has_every_value_once_in_an_order_of_its_own() -> None:
+def test_run_has_every_value_once_in_an_order_of_its_own() -> None:
     first, again, other = (backblaze.shuffled(MADE_UP, seed) for seed in (0, 0, 1))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -76,7 +76,7 @@ def test_figures_of_a_run_are_those_computed_by_hand() -> None:
     assert found.seconds >= 0
 
 
-def test_a_value_far_outside_makes_more_in_common_only_where_the_bins_follow_it() -> None:
+def test_outlier_raises_the_intersection_only_without_a_fixed_range() -> None:
     far = Method(
         name="far",
         publish=lambda stream, seed: pa.table({COLUMN: [15_000.0, 1_000_100.0], ROW: [1, 0]}),
@@ -98,11 +98,11 @@ def test_windows_are_paired_by_rank_and_rows_by_their_number() -> None:
     assert rows.original.tolist() == [9, 1]
 
 
-def test_the_mean_is_that_of_every_figure() -> None:
+def test_mean_is_that_of_every_figure() -> None:
     assert doca.mean([figures(2.0, seconds=1.0), figures(4.0, seconds=2.0)]) == figures(3.0, seconds=1.5)
 
 
-def test_the_table_gives_every_error_as_a_change_of_the_first_methods() -> None:
+def test_table_gives_every_error_as_a_change_of_the_first_methods() -> None:
     lines = printed([(shifted(1), figures(1000.0)), (shifted(2), figures(7.0)), (shifted(3), figures(2000.0))])
     first, second, third = (next(line for line in lines if f"shifted by {shift} " in line) for shift in (1, 2, 3))
     assert "%" not in first.split("75.00%")[0]
@@ -112,7 +112,7 @@ def test_the_table_gives_every_error_as_a_change_of_the_first_methods() -> None:
 
 
 @pytest.mark.parametrize("arguments", [["--runs", "0"], ["--values", "999"], ["--values", "50", "--delay", "60"]])
-def test_a_run_needs_a_window_of_values(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_needs_a_window_of_values(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         benchmark.main(arguments)
     assert "a window of --delay values" in capsys.readouterr().err
@@ -122,7 +122,7 @@ def test_a_run_needs_a_window_of_values(arguments: list[str], capsys: pytest.Cap
 
 
 @pytest.mark.compiled
-def test_a_run_prints_a_line_for_every_method(
+def test_run_prints_a_line_for_every_method(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(backblaze, "hours", lambda: MADE_UP)
@@ -136,7 +136,7 @@ def test_a_run_prints_a_line_for_every_method(
 
 
 @pytest.mark.compiled
-def test_a_last_window_below_k_is_missing_and_the_rest_is_paired() -> None:
+def test_last_window_below_k_is_missing_and_the_rest_is_paired() -> None:
     strict = doca.methods(epsilon=1, delay=100)[-1]
     assert strict.name == "DOCA, strict, k=100"
     found, _ = doca.run(strict, MADE_UP[:399], 0)
@@ -145,7 +145,7 @@ def test_a_last_window_below_k_is_missing_and_the_rest_is_paired() -> None:
 
 @pytest.mark.compiled
 @pytest.mark.statistical
-def test_the_error_falls_as_far_as_in_the_paper(data_folder: Path) -> None:
+def test_error_falls_as_much_as_in_the_paper(data_folder: Path) -> None:
     """Over 150 shuffles 99.30 and 79.0 were the means, 0.10 and 1.4 the standard deviations. So the means of 20 of them
     are 0.022 and 0.32 off, and with other seeds would miss the bounds less than once in a thousand times.
     """
@@ -162,7 +162,7 @@ def test_the_error_falls_as_far_as_in_the_paper(data_folder: Path) -> None:
 
 @pytest.mark.compiled
 @pytest.mark.statistical
-def test_strict_mode_is_nearer_to_the_data_than_the_paper_is(data_folder: Path) -> None:
+def test_strict_mode_has_a_smaller_error_than_paper_mode(data_folder: Path) -> None:
     """By the one error that compares like with like. Over 150 shuffles it was seven times smaller at least, and the
     bound here is three times.
     """

@@ -42,9 +42,7 @@ def audited(policy: Policy, *canaries: str, runs: int) -> Played:
     ("k", "sample_rate", "epsilon", "clock"),
     [(20, 0.5, 1.0, "arrivals"), (20, 0.5, 1.0, "sampled"), (20, 0.25, 1.0, "sampled"), (10, 0.5, 2.0, "arrivals")],
 )
-def test_what_the_paper_claims_for_its_algorithm_is_refuted(
-    k: int, sample_rate: float, epsilon: float, clock: Clock
-) -> None:
+def test_claim_of_the_castleguard_paper_is_refuted(k: int, sample_rate: float, epsilon: float, clock: Clock) -> None:
     """A row with a sensitive value of its own comes out with it in a quarter or half of the runs, and never without."""
     setting = paper(k=k, sample_rate=sample_rate, epsilon=epsilon, clock=clock)
     found = played(setting, "unique sensitive value", runs=400)
@@ -54,12 +52,12 @@ def test_what_the_paper_claims_for_its_algorithm_is_refuted(
 
 
 @pytest.mark.parametrize("canary", ["outlier", "first row", "range extender"])
-def test_unusual_quasi_identifiers_refute_it_as_well(canary: str) -> None:
+def test_unusual_quasi_identifiers_refute_the_paper_claim(canary: str) -> None:
     found = played(paper(k=20, sample_rate=0.5, clock="sampled"), canary, runs=400)
     assert found["Theorem 2"].refuted
 
 
-def test_the_own_statement_of_paper_mode_holds_and_is_nearly_reached() -> None:
+def test_own_claim_of_paper_mode_holds_and_is_tight() -> None:
     """(0, sample_rate), with a clock that counts sampled rows: no better one could be made."""
     found = played(paper(k=20, sample_rate=0.5, clock="sampled"), "unique sensitive value", "first row", runs=500)
     assert found["ours"].claim == (0.0, 0.5)
@@ -67,7 +65,7 @@ def test_the_own_statement_of_paper_mode_holds_and_is_nearly_reached() -> None:
     assert found["ours"].dp_delta > 0.3
 
 
-def test_a_clock_of_arrivals_betrays_a_row_that_was_not_even_kept() -> None:
+def test_clock_of_arrivals_reveals_a_row_that_was_sampled_out() -> None:
     """So nothing is claimed there: two streams that differ by one row are told apart nearly always."""
     named = paper_clock(k=20, sample_rate=0.5, clock="arrivals")
     assert own_claim(named.setting.policy, named.setting.schema) is None
@@ -77,7 +75,7 @@ def test_a_clock_of_arrivals_betrays_a_row_that_was_not_even_kept() -> None:
     assert found.dp_delta > 0.85
 
 
-def test_a_clock_of_sampled_rows_does_not() -> None:
+def test_clock_of_sampled_rows_does_not_reveal_a_sampled_out_row() -> None:
     setting = paper_clock(k=20, sample_rate=0.5, clock="sampled")
     assert not played(setting, "one row more", runs=200)["ours"].refuted
 
@@ -89,7 +87,7 @@ def test_strict_mode_keeps_its_epsilon(epsilon: float) -> None:
     assert not found.refuted
 
 
-def test_an_epsilon_that_strict_mode_does_not_keep_is_refuted() -> None:
+def test_epsilon_that_strict_mode_does_not_keep_is_refuted() -> None:
     """The game can see what there is to see: with noise for 4, a claim of 1 falls."""
     named = strict(epsilon=4.0)
     too_proud = [Stated("too proud", Claim(1.0, 0.0), own=False)]
@@ -106,7 +104,7 @@ def test_sdgs_keeps_its_epsilon_and_delta(windows: int) -> None:
     assert not found.refuted
 
 
-def test_a_delta_that_sdgs_does_not_keep_is_refuted() -> None:
+def test_delta_that_sdgs_does_not_keep_is_refuted() -> None:
     """Groups of two are exposed when both rows are kept, a quarter of the time: far from what k = 20 would give."""
     policy = cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=10)
     setting = with_background(setting_for(policy), made_up_rows(20, values=["a", "b"]))
@@ -120,7 +118,7 @@ def test_a_delta_that_sdgs_does_not_keep_is_refuted() -> None:
     assert 0.04 < found["ours"].dp_delta < 0.25
 
 
-def test_without_noise_and_sampling_no_claim_stands() -> None:
+def test_every_claim_is_refuted_without_noise_and_sampling() -> None:
     """CASTLE promises groups and no differential privacy: whoever is there can be seen."""
     found = audited(cg.Castle(k=5, delay=30), "unique sensitive value", runs=200)
     assert found.own is None
@@ -138,7 +136,7 @@ def test_strict_doca_keeps_its_epsilon(rows_per_person: int | None) -> None:
     assert not found.own.verdict.refuted
 
 
-def test_points_give_away_an_epsilon_that_is_not_claimed() -> None:
+def test_points_refute_an_epsilon_below_their_noise() -> None:
     """With noise for an epsilon of 20, a claim of 1 falls: the observer of points can see what there is to see."""
     setting = setting_for(cg.Doca(epsilon=20, delay=40, k=2), epsilon=1.0)
     outlier = [canary for canary in setting.canaries if canary.name == "outlier"]
@@ -147,7 +145,7 @@ def test_points_give_away_an_epsilon_that_is_not_claimed() -> None:
     assert [judged.verdict.refuted for judged in found.judged] == [False, True]
 
 
-def test_what_the_doca_paper_claims_is_refuted() -> None:
+def test_claim_of_the_doca_paper_is_refuted() -> None:
     """How many rows leave together depends on their values, whatever the noise."""
     found = audited(cg.Doca(epsilon=1, delay=100, mode="paper"), "outlier", runs=200)
     assert found.own is None

@@ -221,7 +221,7 @@ PAIRS: list[tuple[Mechanism, int, int]] = [
 
 
 @pytest.mark.parametrize(("mechanism", "a", "b"), PAIRS)
-def test_the_farthest_levels_keep_epsilon_and_use_it_up(mechanism: Mechanism, a: int, b: int) -> None:
+def test_farthest_levels_keep_epsilon_and_use_it_up(mechanism: Mechanism, a: int, b: int) -> None:
     """No outcome refutes the epsilon; and the test could tell: it does refute an epsilon smaller by a tenth."""
     proven = certain_epsilon(mechanism, a, b)
     assert proven <= mechanism.epsilon

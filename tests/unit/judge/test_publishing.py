@@ -30,7 +30,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-def test_rows_are_pushed_by_their_time() -> None:
+def test_rows_are_pushed_once_per_arrival_time() -> None:
     late = [{**row, "now": 9.0} for row in ROWS]
     stream = pa.Table.from_pylist([*ROWS, *late])
     policy = Castle(k=2, delay=100, max_wait=4)
@@ -41,14 +41,14 @@ def test_rows_are_pushed_by_their_time() -> None:
     assert by_time[0].schema == by_time[2].schema
 
 
-def test_the_same_seed_gives_the_same_tables() -> None:
+def test_same_seed_gives_the_same_tables() -> None:
     publish, stream = publisher(SCHEMA, Castle(k=2, delay=4)), pa.Table.from_pylist(ROWS)
     one, other = publish(stream, 3), publish(stream, 3)
     assert all(here.equals(there) for here, there in zip(one, other, strict=True))
     assert sum(table.num_rows for table in one) == len(ROWS)
 
 
-def test_a_policy_is_told_by_what_differs_from_its_defaults() -> None:
+def test_policy_is_described_by_its_non_default_parameters() -> None:
     assert in_words(Castle(k=4, delay=5)) == "castle(k=4, delay=5)"
     assert in_words(Castle(k=4, delay=5, l=3, mode="paper")) == "castle(k=4, delay=5, l=3, mode=paper)"
 
@@ -61,7 +61,7 @@ def test_only_errors_are_logged_while_it_is_quiet() -> None:
     assert LOG.level == level
 
 
-def test_releases_are_those_of_rows_that_are_pushed_one_by_one() -> None:
+def test_releases_equal_those_of_rows_pushed_one_by_one() -> None:
     """And the column that numbers the rows changes neither groups nor order."""
     rows = [{"pid": n, "age": n * n % 97, "illness": ("flu", "cold", "rare")[n % 3]} for n in range(120)]
     policy = Castle(k=3, delay=15)
@@ -75,7 +75,7 @@ def test_releases_are_those_of_rows_that_are_pushed_one_by_one() -> None:
     assert set(timed.arrived[timed.at_end].tolist()) == {120}
 
 
-def test_rejected_rows_are_not_taken_in() -> None:
+def test_rejected_rows_are_not_accepted() -> None:
     rows = [{"pid": n, "age": None if n % 4 == 1 else 40, "illness": "flu"} for n in range(12)]
     timed = publish_timed(SCHEMA, Castle(k=3, delay=4), pa.Table.from_pylist(rows), seed=4)
     assert timed.accepted.tolist() == [0, 2, 3, 4, 6, 7, 8, 10, 11]
@@ -83,7 +83,7 @@ def test_rejected_rows_are_not_taken_in() -> None:
     assert timed.arrived.max() == 9
 
 
-def test_an_impossible_moment_is_taken_for_the_end_of_its_step() -> None:
+def test_impossible_moment_counts_as_the_end_of_its_step() -> None:
     """This engine says that all rows had arrived that it was given, and the steps bound how late that can be."""
     schema = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10)])
     table = pa.table({"pid": list(range(24)), "age": [5 * n % 90 for n in range(24)]})

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
-from castleguard.errors import InputError
 from castleguard.judge.audit.material import Material
-from castleguard.judge.reading.values import numbers_of, texts_of
+from castleguard.judge.reading.values import column_of, numbers_of, texts_of
 from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.schema.roles import Categorical
 
@@ -62,7 +60,7 @@ def _unknown_labels(material: Material) -> int:
             declared[column.name] = {str(label) for label in column.labels}
     wrong = 0
     for name, labels in declared.items():
-        texts, codes = texts_of(_column(material, name))
+        texts, codes = texts_of(column_of(material.published, name))
         # Every column may also hold missing values.
         unknown = np.array([text is not None and text not in labels for text in texts], dtype=np.bool_)
         wrong += int(np.count_nonzero(unknown[codes])) if codes.size else 0
@@ -74,7 +72,7 @@ def _wrong_numbers(material: Material) -> int:
     wrong = 0
     for role in material.schema.quasi_identifiers:
         if not isinstance(role, Categorical):
-            values, _ = numbers_of(_column(material, role.name), role.kind)
+            values, _ = numbers_of(column_of(material.published, role.name), role.kind)
             outside = np.isnan(values)
             if material.policy.strict and role.domain is not None:
                 outside |= (values < role.domain[0]) | (values > role.domain[1])
@@ -91,7 +89,7 @@ def _shared_numbers(material: Material) -> Finding:
     fewest, wrong = material.published.num_rows, 0
     for role in material.schema.quasi_identifiers:
         if not isinstance(role, Categorical):
-            values, _ = numbers_of(_column(material, role.name), role.kind)
+            values, _ = numbers_of(column_of(material.published, role.name), role.kind)
             _, rows = np.unique(values, return_counts=True)
             wrong += int(np.count_nonzero(rows < k))
             fewest = int(rows.min(initial=fewest))
@@ -104,9 +102,3 @@ def _shared_numbers(material: Material) -> Finding:
         asked=k,
         fewest=fewest,
     )
-
-
-def _column(material: Material, name: str) -> pa.ChunkedArray:
-    if name not in material.published.column_names:
-        raise InputError(f"the published table has no column {name!r}")
-    return material.published.column(name)

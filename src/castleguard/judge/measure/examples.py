@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.errors import InputError, UsageError
+from castleguard.errors import UsageError
 from castleguard.judge.reading.boxes import read_boxes
 from castleguard.judge.reading.originals import read_originals
-from castleguard.judge.reading.values import Codes, comparable, numbers_of, texts_of
+from castleguard.judge.reading.values import Codes, column_of, comparable, numbers_of, texts_of
 from castleguard.schema.roles import Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -60,10 +60,7 @@ class Classes:
 
     def of(self, table: pa.Table, which: str) -> Codes:
         """Class of every row; -1 if missing. With bins, a class is a bin."""
-        if self.name not in table.column_names:
-            raise InputError(f"the {which} table has no column {self.name!r}")
-        column = table.column(self.name)
-        texts, codes = texts_of(column)
+        texts, codes = texts_of(column_of(table, self.name, which))
         names: list[object] = [None if text is None else comparable(text) for text in texts]
         edges, labels = self._role.edges, self._role.labels
         if edges is not None and labels is not None:

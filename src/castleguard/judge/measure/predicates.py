@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from castleguard.errors import InputError, UsageError
+from castleguard.errors import UsageError
 from castleguard.judge.reading.boxes import Side
-from castleguard.judge.reading.values import Codes, Numbers, comparable, numbers_of, texts_of
+from castleguard.judge.reading.values import Codes, Numbers, column_of, comparable, numbers_of, texts_of
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, QuasiIdentifier
 from castleguard.schema.sensitive import Sensitive
@@ -56,10 +56,7 @@ def quasi_identifier(role: QuasiIdentifier, side: Side, values: Numbers) -> Attr
 
 def sensitive(role: Sensitive, published: pa.Table, original: pa.Table) -> Attribute:
     """Sensitive column. It is published unchanged, so a predicate on it is true or false."""
-    for table, which in ((published, "published"), (original, "original")):
-        if role.name not in table.column_names:
-            raise InputError(f"the {which} table has no column {role.name!r}")
-    before, after = original.column(role.name), published.column(role.name)
+    after, before = column_of(published, role.name), column_of(original, role.name, "original")
     if _is_numeric(role, before):
         values, _ = numbers_of(before, role.kind)
         shown, _ = numbers_of(after, role.kind)

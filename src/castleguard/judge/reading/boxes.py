@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.errors import InputError, UsageError
-from castleguard.judge.reading.values import Codes, Numbers, numbers_of, refine, texts_of
+from castleguard.judge.reading.values import Codes, Numbers, column_of, numbers_of, refine, texts_of
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 
@@ -90,7 +90,7 @@ def _side(published: pa.Table, role: QuasiIdentifier, *, closed: bool) -> Side:
 
 def _category_side(published: pa.Table, role: Categorical) -> Side:
     hierarchy = role.hierarchy
-    labels, codes = texts_of(_column(published, role.name))
+    labels, codes = texts_of(column_of(published, role.name))
     node_of = {label: node for node, label in enumerate(hierarchy.labels)}
     nodes = np.array([-1 if label is None else node_of.get(label, -1) for label in labels], dtype=np.int64)
     if (nodes < 0).any():
@@ -105,10 +105,10 @@ def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers, NDArr
     """Bounds of every row, from two columns or one column of intervals, and which rows have no bounds."""
     lower, upper = f"{role.name}_min", f"{role.name}_max"
     if lower in published.column_names or upper in published.column_names:
-        low, no_low = numbers_of(_column(published, lower), role.kind)
-        high, no_high = numbers_of(_column(published, upper), role.kind)
+        low, no_low = numbers_of(column_of(published, lower), role.kind)
+        high, no_high = numbers_of(column_of(published, upper), role.kind)
         return low, high, no_low & no_high
-    texts, codes = texts_of(_column(published, role.name))
+    texts, codes = texts_of(column_of(published, role.name))
     if not all(text is not None and _INTERVAL.fullmatch(text) for text in texts):
         raise UsageError(
             f'published column {role.name!r} does not hold ranges: publish with numbers="bounds" or "interval"'
@@ -117,9 +117,3 @@ def _bounds(published: pa.Table, role: Numeric) -> tuple[Numbers, Numbers, NDArr
     low, _ = numbers_of(pa.chunked_array([[pair[0] for pair in pairs]], pa.string()), role.kind)
     high, _ = numbers_of(pa.chunked_array([[pair[2] for pair in pairs]], pa.string()), role.kind)
     return low[codes], high[codes], np.array([text == "*" for text in texts], dtype=np.bool_)[codes]
-
-
-def _column(published: pa.Table, name: str) -> pa.ChunkedArray:
-    if name not in published.column_names:
-        raise InputError(f"the published table has no column {name!r}")
-    return published.column(name)

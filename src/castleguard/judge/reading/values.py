@@ -28,6 +28,13 @@ _MOMENT = re.compile(
 )
 
 
+def column_of(table: pa.Table, name: str, which: str = "published") -> pa.ChunkedArray:
+    """Column of a table. Raises InputError if it is missing; `which` names the table in the message."""
+    if name not in table.column_names:
+        raise InputError(f"the {which} table has no column {name!r}")
+    return table.column(name)
+
+
 def numbers_of(column: pa.ChunkedArray, kind: str) -> tuple[Numbers, NDArray[np.bool_]]:
     """Values as numbers (dates as days, timestamps as microseconds since 1970, UTC), and which of them are missing.
 
@@ -88,6 +95,17 @@ def comparable(text: str | None) -> object:
         if not math.isnan(value):
             return read.__name__, value
     return text
+
+
+def common_codes(one: pa.ChunkedArray, other: pa.ChunkedArray) -> tuple[Codes, Codes]:
+    """Common numbering of the values of two columns, although a text file may have changed the type of one."""
+    numbers: dict[object, int] = {}
+    found = []
+    for column in (one, other):
+        texts, codes = texts_of(column)
+        known = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in texts], dtype=np.int64)
+        found.append(known[codes] if texts else np.zeros(0, np.int64))
+    return found[0], found[1]
 
 
 def _number(value: Any) -> float:

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.errors import InputError
 from castleguard.judge.reading.boxes import Side, read_boxes
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.linked import link as link_rows
-from castleguard.judge.reading.values import Codes, Numbers, comparable, numbers_of, texts_of
+from castleguard.judge.reading.values import Codes, Numbers, column_of, common_codes, numbers_of
 from castleguard.judge.verify.leaks import declared_columns
 from castleguard.schema.roles import Numeric, Schema
 
@@ -211,10 +210,8 @@ def changed_values(published: pa.Table, original: pa.Table, row: Codes, columns:
     found = row >= 0
     changed = 0
     for name in sorted(columns):
-        if name not in published.column_names:
-            raise InputError(f"the published table has no column {name!r}")
+        after = column_of(published, name).filter(pa.array(found))
         before = original.column(name).take(pa.array(row[found]))
-        after = published.column(name).filter(pa.array(found))
         changed += _differences(before, after)
     return changed
 
@@ -225,12 +222,8 @@ def _differences(before: pa.ChunkedArray, after: pa.ChunkedArray) -> int:
     if short is not None:
         # The text of a short float has fewer digits than the same number as a double.
         return _far_apart(before, after, 16 if short == pa.float16() else 32)
-    before_texts, before_codes = texts_of(before)
-    after_texts, after_codes = texts_of(after)
-    numbers: dict[object, int] = {}
-    left = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in before_texts], dtype=np.int64)
-    right = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in after_texts], dtype=np.int64)
-    return int(np.count_nonzero(left[before_codes] != right[after_codes])) if len(before) else 0
+    left, right = common_codes(before, after)
+    return int(np.count_nonzero(left != right))
 
 
 def _far_apart(before: pa.ChunkedArray, after: pa.ChunkedArray, bits: int) -> int:

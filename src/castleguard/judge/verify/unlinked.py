@@ -12,13 +12,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.errors import InputError
 from castleguard.judge.reading.boxes import Side
 from castleguard.judge.reading.equality import NOBODY
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
-from castleguard.judge.reading.values import Codes, comparable, refine, texts_of
+from castleguard.judge.reading.values import Codes, column_of, common_codes, refine
 from castleguard.judge.verify.group_values import value_codes
 from castleguard.schema.roles import Schema
 
@@ -68,12 +67,11 @@ def kept_values(
     before: Codes = np.zeros(original.num_rows, dtype=np.int64)
     roles = {role.name: role for role in schema.sensitive if role.labels is not None}
     for name in columns:
-        if name not in published.column_names:
-            raise InputError(f"the published table has no column {name!r}")
+        columns_of_both = column_of(published, name), original.column(name)
         if name in roles:
-            left, right = (value_codes(table.column(name), roles[name]) for table in (published, original))
+            left, right = (value_codes(column, roles[name]) for column in columns_of_both)
         else:
-            left, right = _common(published.column(name), original.column(name))
+            left, right = common_codes(*columns_of_both)
         mixed = refine(np.concatenate([after, before]), np.concatenate([left, right]))
         after, before = mixed[: after.size], mixed[after.size :]
     return Kept(after, before[usable], tuple(columns))
@@ -102,14 +100,3 @@ def bound_groups(
         together = int(np.minimum(rows, holders).sum())
         most[at] = min(together, int(np.unique(search.persons[candidates]).size))
     return Bounded(chosen, search.count, most, impossible)
-
-
-def _common(after: pa.ChunkedArray, before: pa.ChunkedArray) -> tuple[Codes, Codes]:
-    """Common numbering of the values of two columns, although a text file may have changed the type of one."""
-    numbers: dict[object, int] = {}
-    found = []
-    for column in (after, before):
-        texts, codes = texts_of(column)
-        known = np.array([numbers.setdefault(comparable(text), len(numbers)) for text in texts], dtype=np.int64)
-        found.append(known[codes] if texts else np.zeros(0, np.int64))
-    return found[0], found[1]

@@ -45,7 +45,7 @@ def test_bounds_on_a_grid_are_values_by_chance_alone() -> None:
     assert found.chance == pytest.approx(1 / 24)
 
 
-def test_a_group_that_shares_a_value_is_seen() -> None:
+def test_group_with_one_value_is_counted() -> None:
     groups, values = np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 0, 0, 0, 0])
     found = observe_values("illness", tally(groups, values, None, count=2))
     assert found.shares == pytest.approx([2 / 3, 1.0])
@@ -56,7 +56,7 @@ def test_a_group_that_shares_a_value_is_seen() -> None:
     assert found.gain == pytest.approx(0.0)
 
 
-def test_rows_of_one_person_do_not_make_a_group() -> None:
+def test_group_with_k_rows_of_too_few_persons_is_counted() -> None:
     tables = linked([20] * 3 + [40] * 3, [30] * 3 + [50] * 3)
     assert count_duplicated(tables, 3) == 1
     assert count_duplicated(tables, 4) == 0  # the groups have fewer than four rows: too small, but not duplicated
@@ -70,14 +70,14 @@ def half_of_it(table: pa.Table, seed: int) -> list[pa.Table]:
     return [table.slice(0, int(np.random.default_rng(seed).integers(0, table.num_rows)))]
 
 
-def test_who_publishes_all_rows_tells_that_one_is_missing() -> None:
+def test_publishing_all_rows_reveals_a_missing_row() -> None:
     found = enumerate_rows(all_of_it, pa.table(ORIGINAL), at=3, runs=20)
     assert found.always
     assert (found.right, found.chance) == (40, 1.0)
     assert found.limits[0] > 0.9  # 0.025^(1/40) = 0.912
 
 
-def test_who_publishes_any_number_of_rows_tells_little() -> None:
+def test_publishing_a_random_number_of_rows_reveals_little() -> None:
     found = enumerate_rows(half_of_it, pa.table({"x": np.arange(500)}), at=3, runs=200)
     assert not found.always
     low, high = found.limits

@@ -28,7 +28,7 @@ def test_limits_are_those_of_scipy(runs: int, share: float, alpha: float) -> Non
 
 
 @given(runs=st.integers(1, 300), alpha=ALPHAS)
-def test_a_lower_limit_is_reached_too_often_by_chance_with_probability_alpha(runs: int, alpha: float) -> None:
+def test_lower_limit_fails_with_probability_alpha(runs: int, alpha: float) -> None:
     """What it means: at the limit itself, so many or more would be seen with probability alpha."""
     from scipy.stats import binom
 
@@ -43,7 +43,7 @@ def test_never_seen_and_always_seen_have_the_limits_0_and_1() -> None:
 
 
 @given(seen=st.integers(0, 199), seen_other=st.integers(1, 200))
-def test_bounds_grow_with_what_sets_the_streams_apart(seen: int, seen_other: int) -> None:
+def test_bounds_grow_with_the_difference_between_streams(seen: int, seen_other: int) -> None:
     here = bounds(seen, seen_other, runs=200)
     for farther in (bounds(seen + 1, seen_other, runs=200), bounds(seen, seen_other - 1, runs=200)):
         assert farther.epsilon(0.0) >= here.epsilon(0.0)
@@ -51,7 +51,7 @@ def test_bounds_grow_with_what_sets_the_streams_apart(seen: int, seen_other: int
 
 
 @given(seen=st.integers(0, 200), seen_other=st.integers(0, 200), delta=st.floats(0, 0.5), more=st.floats(0, 0.5))
-def test_bounds_fall_with_what_is_granted(seen: int, seen_other: int, delta: float, more: float) -> None:
+def test_bounds_fall_as_the_other_parameter_grows(seen: int, seen_other: int, delta: float, more: float) -> None:
     found = bounds(seen, seen_other, runs=200)
     assert found.epsilon(delta + more) <= found.epsilon(delta)
     assert found.dp_delta(delta + more) <= found.dp_delta(delta)
@@ -65,7 +65,7 @@ def test_both_bounds_refute_the_same_claims(seen: int, seen_other: int, epsilon:
         assert (found.epsilon(delta) > epsilon) == (by_delta > 0)
 
 
-def test_the_bounds_are_the_printed_formulas() -> None:
+def test_bounds_are_the_printed_formulas() -> None:
     low = float(lower_limit(np.array(700), runs=1000, alpha=0.025))
     high = float(upper_limit(np.array(20), runs=1000, alpha=0.025))
     found = bounds(700, 20, runs=1000)
@@ -81,7 +81,7 @@ def test_equal_counts_show_nothing() -> None:
 
 
 @pytest.mark.parametrize(("runs", "known"), [(1500, 6.01), (20_000, 8.60), (100_000, 10.21)])
-def test_the_ceiling_is_that_of_an_event_on_one_side_only(runs: int, known: float) -> None:
+def test_ceiling_is_the_bound_of_an_event_on_one_stream_only(runs: int, known: float) -> None:
     root = 0.025 ** (1 / runs)
     assert ceiling(runs=runs, alpha=0.05) == pytest.approx(math.log(root / (1 - root)))
     assert ceiling(runs=runs, alpha=0.05) == pytest.approx(known, abs=0.01)
@@ -94,12 +94,12 @@ def test_nothing_is_above_the_ceiling(seen: int, seen_other: int, delta: float) 
 
 
 @pytest.mark.parametrize(("seen", "runs", "alpha"), [(-1, 10, 0.1), (11, 10, 0.1), (1, 0, 0.1), (1, 10, 0.0)])
-def test_counts_that_cannot_be_are_refused(seen: int, runs: int, alpha: float) -> None:
+def test_impossible_counts_of_an_event_are_refused(seen: int, runs: int, alpha: float) -> None:
     with pytest.raises(PolicyError):
         lower_limit(np.array(seen), runs=runs, alpha=alpha)
 
 
-def test_a_claim_says_its_numbers() -> None:
+def test_claim_prints_its_numbers() -> None:
     assert str(Claim(1.0, 7.719e-4)) == "(1, 0.000772)"
     with pytest.raises(PolicyError, match="epsilon must be"):
         Claim(-1.0, 0.0).check()

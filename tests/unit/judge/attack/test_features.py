@@ -30,7 +30,7 @@ def published(ages: list[float], job: str = "nurse", illness: str = "flu") -> pa
     )
 
 
-def test_points_are_looked_at_as_a_whole() -> None:
+def test_features_describe_all_points() -> None:
     found = LOOK([published([20, 20, 50]), published([70])])
     assert (found["rows"], found["rows of release 0"], found["rows of release 1"]) == (4, 3, 1)
     assert found["mean age"] == pytest.approx(40)
@@ -38,7 +38,7 @@ def test_points_are_looked_at_as_a_whole() -> None:
     assert (found["rows of the rarest age"], found["rows of the most frequent age"]) == (1, 2)
 
 
-def test_points_are_looked_at_for_known_rows() -> None:
+def test_features_describe_points_near_known_rows() -> None:
     found = LOOK([published([20, 20, 50]), published([85], "cook", "rare")])
     assert (found["distance of the nearest age (0)"], found["distance of the nearest age (1)"]) == (5, 10)
     assert (found["age near its own (0)"], found["age near its own (1)"]) == (1, 2)  # a tenth of the domain is near
@@ -46,7 +46,7 @@ def test_points_are_looked_at_for_known_rows() -> None:
     assert (found["rows with its illness (0)"], found["rows with its illness (1)"]) == (1, 3)
 
 
-def test_an_output_without_points_has_the_same_features() -> None:
+def test_output_without_points_has_the_same_features() -> None:
     nothing = LOOK([published([]), published([])])
     assert nothing.keys() == LOOK([published([5]), published([])]).keys()
     assert all(np.isfinite(value) for value in nothing.values())

@@ -21,7 +21,7 @@ def linked() -> Linked:
     return link(tables[0], tables[1], SCHEMA, by="row")
 
 
-def test_the_prosecutor_takes_the_smallest_group_of_a_person(linked: Linked) -> None:
+def test_prosecutor_risk_is_that_of_the_smallest_group(linked: Linked) -> None:
     risks = linkage.prosecutor(linked, threshold=0.4)
     assert risks.per_person == pytest.approx([1 / 2, 1 / 3, 1 / 3, 1 / 2])
     assert risks.highest == 0.5
@@ -29,17 +29,17 @@ def test_the_prosecutor_takes_the_smallest_group_of_a_person(linked: Linked) -> 
     assert risks.above == 0.5
 
 
-def test_many_rows_of_one_person_are_picked_more_often(linked: Linked) -> None:
+def test_share_of_rows_counts_repeated_rows_of_a_person(linked: Linked) -> None:
     # Two of four rows and one of two are a's.
     assert linkage.share_of_rows(linked) == pytest.approx([1 / 2, 1 / 4, 1 / 4, 1 / 2])
 
 
-def test_the_marketer_is_right_once_in_every_group(linked: Linked) -> None:
+def test_marketer_is_right_once_in_every_group(linked: Linked) -> None:
     # Two groups with three and two persons: 2 right of 5.
     assert linkage.marketer(linked) == pytest.approx(2 / 5)
 
 
-def test_the_journalist_has_to_search_a_population(linked: Linked) -> None:
+def test_journalist_risk_counts_the_population(linked: Linked) -> None:
     population = pa.table({"pid": ["a", "b", "c", "e", "e", "d"], "age": [21, 24, 29, 20, 25, 46]})
     counts = linkage.population_counts(
         linked.sides, linked.groups, read_originals(population, Schema(person="pid", quasi_identifiers=[AGE]))

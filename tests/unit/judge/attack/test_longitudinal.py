@@ -31,7 +31,7 @@ def test_intersecting_groups_leaves_fewer_than_k() -> None:
     assert found.percentiles() == {"5 %": 1, "25 %": 1, "50 %": 3, "75 %": 3}
 
 
-def test_whoever_knows_values_has_more_candidates() -> None:
+def test_knowing_values_leaves_more_candidates_than_knowing_groups() -> None:
     # A third group overlaps the first: for the rows of a, b and c between 20 and 30 its persons f and g count too.
     more = linked(
         "abcadebcfg",
@@ -44,13 +44,13 @@ def test_whoever_knows_values_has_more_candidates() -> None:
     assert by_values(more).sizes.tolist() == [3, 5, 5]
 
 
-def test_a_sample_is_enough() -> None:
+def test_sample_limits_the_attacked_persons() -> None:
     assert by_groups(TWO_GROUPS, most=2).sizes.size == 2
     assert by_values(TWO_GROUPS, most=1).sizes.size == 1
     assert by_groups(TWO_GROUPS, most=2).followed == 3
 
 
-def test_nobody_is_followed_who_comes_once() -> None:
+def test_person_with_one_row_is_not_attacked() -> None:
     found = by_groups(linked("abc", [21, 22, 23], [20] * 3, [30] * 3))
     assert found.sizes.size == 0
     assert (found.alone, found.below(2), found.percentiles()) == (0.0, 0.0, {})

@@ -42,7 +42,7 @@ def coins(one: float, other: float, *, runs: int = 400, seed: int = 0) -> Seen:
 
 
 @pytest.mark.parametrize("canary", standard_canaries(SCHEMA, ROWS), ids=lambda canary: canary.name)
-def test_streams_differ_by_the_rows_in_question_and_nothing_else(canary: Canary) -> None:
+def test_neighbouring_streams_differ_only_by_the_canary_rows(canary: Canary) -> None:
     with_rows, without = canary.streams(ROWS)
     assert len(canary.rows) == 1
     assert with_rows[: canary.place] == without[: canary.place]
@@ -52,7 +52,7 @@ def test_streams_differ_by_the_rows_in_question_and_nothing_else(canary: Canary)
 
 
 @pytest.mark.parametrize("canary", standard_canaries(SCHEMA, ROWS), ids=lambda canary: canary.name)
-def test_replaced_values_leave_person_time_and_length_as_they_are(canary: Canary) -> None:
+def test_replaced_values_keep_person_time_and_length(canary: Canary) -> None:
     replaced = with_values_replaced(canary, SCHEMA, ROWS)
     one, other = replaced.streams(ROWS)
     assert len(one) == len(other)
@@ -62,7 +62,7 @@ def test_replaced_values_leave_person_time_and_length_as_they_are(canary: Canary
     assert [name for name in here if here[name] != there[name]] == ["age", "job", "illness"]
 
 
-def test_canaries_are_what_they_are_called() -> None:
+def test_canaries_match_their_names() -> None:
     unique, outlier, first, repeated, extender = standard_canaries(SCHEMA, ROWS)
     assert unique.rows[0]["illness"] == "rare"
     assert unique.rows[0]["pid"] == 8
@@ -73,13 +73,13 @@ def test_canaries_are_what_they_are_called() -> None:
     assert (extender.at, extender.rows[0]["age"], extender.rows[0]["job"]) == (1, 100, "nurse")
 
 
-def test_a_whole_person_is_in_question_with_all_rows() -> None:
+def test_whole_person_canary_has_all_rows_of_the_person() -> None:
     one, other = standard_canaries(SCHEMA, ROWS, whole_person=True)[3].streams(ROWS)
     assert other == ROWS
     assert sum(row["pid"] == 8 for row in one) == 5
 
 
-def test_canaries_need_no_declared_values() -> None:
+def test_canaries_work_without_declared_values() -> None:
     schema = Schema(person=None, quasi_identifiers=[Numeric("age")], sensitive=["illness", "cost"])
     rows = [{"age": age, "illness": "flu", "cost": age} for age in (20, 30, 40)]
     unique, outlier, *_ = standard_canaries(schema, rows)
@@ -87,7 +87,7 @@ def test_canaries_need_no_declared_values() -> None:
     assert outlier.rows[0]["age"] == 120
 
 
-def test_a_place_outside_the_stream_is_refused() -> None:
+def test_canary_outside_the_stream_is_refused() -> None:
     with pytest.raises(UsageError, match="position 9 is outside a stream of 8 rows"):
         Canary(name="lost", rows=ROWS[:1], at=9).streams(ROWS)
 
@@ -107,7 +107,7 @@ def published(illnesses: Sequence[str | None]) -> pa.Table:
     )
 
 
-def test_the_observer_looks_for_what_is_known() -> None:
+def test_observer_finds_known_rows() -> None:
     known = {"pid": 8, "age": 40, "job": "nurse", "illness": "rare"}
     look = Observer(SCHEMA, [known, {**known, "age": 10, "illness": "flu"}], place=1)
     found = look([published(["flu", "rare", None]), published([])])
@@ -128,7 +128,7 @@ def test_the_observer_looks_for_what_is_known() -> None:
     )
 
 
-def test_an_empty_output_has_the_same_features() -> None:
+def test_empty_output_has_the_same_features() -> None:
     look = Observer(SCHEMA, ROWS[:1], place=0)
     nothing = look([published([]), published([])])
     assert nothing.keys() == look([published(["flu"]), published([])]).keys()
@@ -136,7 +136,7 @@ def test_an_empty_output_has_the_same_features() -> None:
     assert nothing["rows"] == nothing["boxes"] == 0
 
 
-def test_rows_stand_together_in_one_box_only() -> None:
+def test_pairs_count_only_within_one_box() -> None:
     look = standing_together(SCHEMA, [("flu", "rare"), ("flu", "cold")])
     apart = published(["rare"]).set_column(0, "age_min", pa.array([30]))
     assert look([published(["flu", "cold"]), apart]) == {"pairs in one box": 1}
@@ -146,7 +146,7 @@ def test_rows_stand_together_in_one_box_only() -> None:
 # The game
 
 
-def test_a_stream_is_published_once_per_seed_for_all_observers() -> None:
+def test_stream_is_published_once_per_seed_for_all_observers() -> None:
     asked: list[tuple[int, int]] = []
 
     def publish(stream: pa.Table, seed: int) -> list[pa.Table]:
@@ -165,14 +165,14 @@ def test_a_stream_is_published_once_per_seed_for_all_observers() -> None:
 # The choice of the event, and the verdict
 
 
-def test_the_event_is_chosen_by_what_it_proves() -> None:
+def test_event_with_the_largest_bound_is_chosen() -> None:
     event = choose_event(coins(0.6, 0.1), CLAIM, alpha=0.05)
     assert event.name == "coin is at least 1"
     assert event.count(np.array([[5.0, 1.0, 1.0], [5.0, 0.0, 1.0]])) == 1
     assert choose_event(coins(0.1, 0.6), CLAIM, alpha=0.05).name == "coin is at most 0"
 
 
-def test_an_event_may_take_several_features_together() -> None:
+def test_event_can_combine_several_features() -> None:
     draw = np.random.default_rng(1)
     sides = [draw.normal(size=(2000, 6)) + shift for shift in (0.6, 0.0)]
     seen = Seen("cloud", tuple("abcdef"), sides[0], sides[1])
@@ -184,7 +184,7 @@ def test_an_event_may_take_several_features_together() -> None:
     assert judge([seen], CLAIM).epsilon > alone
 
 
-def test_the_choice_knows_nothing_of_its_test() -> None:
+def test_event_is_chosen_without_the_test_runs() -> None:
     """Whatever the second half holds, the event stays: the first half alone decides it."""
     seen = coins(0.6, 0.1)
     half = len(seen.one) // 2
@@ -198,7 +198,7 @@ def test_the_choice_knows_nothing_of_its_test() -> None:
     assert after.epsilon == 0
 
 
-def test_the_first_half_counts_for_nothing() -> None:
+def test_training_runs_are_not_evidence() -> None:
     """Runs that chose the event are not evidence: they may differ as much as they like."""
     seen = coins(0.5, 0.5)
     half = len(seen.one) // 2
@@ -209,7 +209,7 @@ def test_the_first_half_counts_for_nothing() -> None:
     assert not found.refuted
 
 
-def test_a_verdict_says_what_is_proved() -> None:
+def test_verdict_states_its_bounds() -> None:
     found = judge([coins(0.9, 0.02, runs=2000)], CLAIM)
     assert found.refuted
     assert 3 < found.epsilon < np.log(0.9 / 0.02)
@@ -222,7 +222,7 @@ def test_a_verdict_says_what_is_proved() -> None:
     assert "not refuted" in str(true)
 
 
-def test_more_canaries_prove_less_each() -> None:
+def test_bounds_fall_with_more_canaries() -> None:
     seen = coins(0.9, 0.02)
     alone, among = judge([seen], CLAIM), judge([seen, coins(0.5, 0.5), coins(0.5, 0.5, seed=1)], CLAIM)
     assert alone.worst.event == among.worst.event
@@ -231,19 +231,19 @@ def test_more_canaries_prove_less_each() -> None:
     assert among.worst.canary == "coin"
 
 
-def test_more_confidence_proves_less() -> None:
+def test_bounds_fall_with_higher_confidence() -> None:
     seen = [coins(0.9, 0.02)]
     assert judge(seen, CLAIM, confidence=0.999).epsilon < judge(seen, CLAIM, confidence=0.9).epsilon
     with pytest.raises(PolicyError, match="confidence"):
         judge(seen, CLAIM, confidence=1.0)
 
 
-def test_streams_without_a_difference_refute_nothing() -> None:
+def test_equal_streams_refute_no_claim() -> None:
     same = Seen("nothing", ("constant",), np.ones((50, 1)), np.ones((50, 1)))
     found = judge([same], Claim(0.0, 0.0))
     assert (found.epsilon, found.dp_delta, found.refuted) == (0, 0, False)
 
 
-def test_an_event_is_counted_with_its_weights() -> None:
+def test_event_is_counted_with_its_weights() -> None:
     event = Event("both", np.array([1.0, 2.0]), 3.0)
     assert event.count(np.array([[1.0, 1.0], [0.0, 1.0], [5.0, 0.0]])) == 2

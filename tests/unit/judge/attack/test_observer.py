@@ -49,7 +49,7 @@ def seen(
 FOUR = [("a", 20, "flu"), ("b", 30, "rash"), ("c", 40, "flu"), ("d", 45, "cold")]
 
 
-def test_a_row_that_leaves_alone_in_a_known_box_is_alone_in_its_cell() -> None:
+def test_row_released_alone_in_a_reused_box_is_alone_in_its_cell() -> None:
     """Three rows leave together, the fourth joins their box later: over all releases the box has four persons."""
     one = seen(FOUR, [(0, 0, YOUNG), (1, 0, YOUNG), (2, 0, YOUNG), (3, 1, YOUNG)], [3, 4])
     cells = look_into_cells(one)
@@ -59,7 +59,7 @@ def test_a_row_that_leaves_alone_in_a_known_box_is_alone_in_its_cell() -> None:
     assert cells.values[0].certain.tolist() == [False, False, False, True]
 
 
-def test_without_the_link_a_cell_with_as_many_candidates_as_rows_is_solved_and_solves_others() -> None:
+def test_solved_cell_without_a_link_solves_other_cells() -> None:
     one = seen(FOUR, [(0, 0, YOUNG), (1, 0, YOUNG), (2, 0, YOUNG), (3, 1, YOUNG)], [3, 4])
     found = work_out(one, delay=10)
     # Only three rows had arrived at the first release; the second has four candidates, three of them spoken for.
@@ -68,7 +68,7 @@ def test_without_the_link_a_cell_with_as_many_candidates_as_rows_is_solved_and_s
     assert found.learnt[0].tolist() == [False, False, False, True]
 
 
-def test_what_may_have_been_suppressed_stays_a_candidate() -> None:
+def test_possibly_suppressed_row_stays_a_candidate() -> None:
     one = seen(FOUR, [(1, 0, YOUNG), (2, 0, YOUNG)], [3])
     found = work_out(one, delay=10)
     assert found.candidates.tolist() == [3, 3]
@@ -76,14 +76,14 @@ def test_what_may_have_been_suppressed_stays_a_candidate() -> None:
     assert not found.solved.any()
 
 
-def test_the_delay_rules_candidates_out() -> None:
+def test_delay_excludes_candidates() -> None:
     one = seen(FOUR, [(2, 0, YOUNG), (3, 0, YOUNG)], [4])
     assert work_out(one, delay=1).solved.all()
     assert work_out(one, delay=2).candidates.tolist() == [3, 3]
     assert work_out(one, delay=None).candidates.tolist() == [4, 4]
 
 
-def test_a_release_of_one_row_is_the_row_whose_turn_it_was() -> None:
+def test_release_of_one_row_is_the_row_that_had_to_leave() -> None:
     rows = [(person, 20, illness) for person, illness in zip("abcd", ("flu", "rash", "cold", "flu"), strict=True)]
     left = [(1, 0, YOUNG), (0, 1, YOUNG), (2, 1, YOUNG)]
     assert not work_out(seen(rows, left, [4, 4]), delay=3).solved.any()
@@ -94,14 +94,14 @@ def test_a_release_of_one_row_is_the_row_whose_turn_it_was() -> None:
     assert told.learnt[0].tolist() == [True, False, False]
 
 
-def test_a_bound_of_half_open_cells_is_outside() -> None:
+def test_upper_bound_of_half_open_cells_is_outside() -> None:
     rows = [("a", 49, "flu"), ("b", 50, "rash"), ("c", 100, "cold")]
     found = work_out(seen(rows, [(0, 0, YOUNG), (1, 1, OLD), (2, 1, OLD)], [3, 3]), delay=5)
     assert found.candidates.tolist() == [1, 2, 2]
     assert found.solved.all()
 
 
-def test_a_row_for_the_root_is_a_candidate_nowhere_else() -> None:
+def test_row_for_the_root_is_a_candidate_only_at_the_root() -> None:
     """The age of 130 is clipped to 100 when it is read, and still no candidate of the box up to 100."""
     rows = [("a", 130, "flu"), ("b", 60, "rash"), ("c", 70, "cold")]
     left = [(0, 0, ALL), (1, 1, OLD)]
@@ -110,7 +110,7 @@ def test_a_row_for_the_root_is_a_candidate_nowhere_else() -> None:
     assert found.candidates.tolist() == [1, 2]
 
 
-def test_nobody_adds_no_person_and_is_one_person_where_rows_are_shared_out() -> None:
+def test_missing_person_adds_no_person_but_counts_as_one_for_shares() -> None:
     rows = [("a", 20, "flu"), (None, 20, "rash"), (None, 20, "cold"), ("b", 20, "flu")]
     one = seen(rows, [(row, 0, YOUNG) for row in range(4)], [4])
     cells = look_into_cells(one)
@@ -119,7 +119,7 @@ def test_nobody_adds_no_person_and_is_one_person_where_rows_are_shared_out() -> 
     assert work_out(one, delay=9).persons.tolist() == [2] * 4
 
 
-def test_a_value_that_a_person_keeps_is_found_by_intersection() -> None:
+def test_constant_value_is_found_by_intersecting_cells() -> None:
     """The cells of person a have flu and rash, then flu and cold: only flu is in both."""
     rows = [("a", 20, "flu"), ("b", 20, "rash"), ("a", 20, "flu"), ("c", 20, "cold")]
     values = look_into_cells(seen(rows, [(0, 0, YOUNG), (1, 0, YOUNG), (2, 1, YOUNG), (3, 1, YOUNG)], [4, 4])).values[0]
@@ -127,7 +127,7 @@ def test_a_value_that_a_person_keeps_is_found_by_intersection() -> None:
     assert not values.certain.any()
 
 
-def test_a_value_that_a_person_keeps_within_one_cell_occurs_as_often_as_their_rows() -> None:
+def test_constant_value_occurs_in_a_cell_as_often_as_the_person_has_rows() -> None:
     """Person a has two rows in the cell, and only flu occurs twice; person b changes value and is not counted."""
     rows = [("a", 20, "flu"), ("a", 20, "flu"), ("b", 20, "rash"), ("b", 20, "cold")]
     values = look_into_cells(seen(rows, [(row, 0, YOUNG) for row in range(4)], [4])).values[0]

@@ -23,7 +23,7 @@ def size(png: bytes) -> tuple[int, int]:
     return width, height
 
 
-def test_what_is_there_is_drawn_and_what_is_not_is_skipped() -> None:
+def test_only_known_distributions_are_drawn() -> None:
     drawn = pictures_of(
         audited(
             {
@@ -55,12 +55,12 @@ def test_what_is_there_is_drawn_and_what_is_not_is_skipped() -> None:
     assert pictures_of(audited({"persons per group": ()})) == ()
 
 
-def test_the_same_figures_are_the_same_bytes() -> None:
+def test_same_figures_are_the_same_bytes() -> None:
     one, other = (pictures_of(audited({"persons per group": (10, 11, 15)})) for _ in range(2))
     assert one == other
 
 
-def test_k_is_marked_where_a_finding_says_it() -> None:
+def test_promised_k_is_read_from_the_finding() -> None:
     assert promised_k(audited({})) == 10
     assert promised_k(audited({}, k=None)) is None
     with_k, without = (pictures_of(audited({"persons per group": (12, 14)}, k=k))[0] for k in (10, None))

@@ -72,7 +72,7 @@ def without(place: int) -> dict[str, list[Any]]:
     return {name: [*column[:place], *column[place + 1 :]] for name, column in PUBLISHED.items()}
 
 
-def test_a_publication_that_keeps_its_promise_passes() -> None:
+def test_publication_that_keeps_its_promise_passes() -> None:
     found = look(PUBLISHED)
     assert broken(found) == set()
     sections = ["structure", "attacks", "observer", "linkage", "longitudinal", "cost"]
@@ -93,14 +93,14 @@ def test_without_a_link_k_is_not_refuted_and_not_proved() -> None:
 
 
 @pytest.mark.parametrize("link", ["row", None])
-def test_a_group_below_k_is_found(link: str | None) -> None:
+def test_group_below_k_is_found(link: str | None) -> None:
     found = look(without(1), link=link)
     assert findings(found)["fewest-persons"].status == "failed"
     assert {"fewest-persons"} <= broken(found) <= {"fewest-persons", "prosecutor"}
 
 
 @pytest.mark.parametrize("link", ["row", None])
-def test_a_row_outside_its_range_is_found(link: str | None) -> None:
+def test_row_outside_its_range_is_found(link: str | None) -> None:
     # Row 4 is 41 years old and a Cook: it comes out between 20 and 30 in Care.
     table = changed(5, age_min=20, age_max=30, job="Care")
     assert (
@@ -110,7 +110,7 @@ def test_a_row_outside_its_range_is_found(link: str | None) -> None:
     )
 
 
-def test_a_late_row_is_found() -> None:
+def test_late_row_is_found() -> None:
     order = [*range(1, 7), 0, *range(7, 12)]
     late = {name: [column[place] for place in order] for name, column in PUBLISHED.items()}
     found = look(late, policy=replace(POLICY, delay=4))
@@ -122,13 +122,13 @@ def test_a_late_row_is_found() -> None:
 
 @pytest.mark.parametrize("link", ["row", None])
 @pytest.mark.parametrize("name", ["pid", "note"])
-def test_a_leaked_identifier_is_found_under_any_name(name: str, link: str | None) -> None:
+def test_leaked_identifier_is_found_under_any_name(name: str, link: str | None) -> None:
     found = look({**PUBLISHED, name: [ORIGINAL["pid"][row] for row in PUBLISHED["row"]]}, link=link)
     assert broken(found) == {"undeclared-columns", "identifiers"}
     assert name in findings(found)["identifiers"].sentence
 
 
-def test_an_exact_bound_is_found() -> None:
+def test_exact_bound_is_found() -> None:
     exact = {**PUBLISHED, "age_min": [21] * 4 + [40] * 4 + [70] * 4}
     found = look(exact)
     assert broken(found) == {"exact-bounds"}
@@ -138,7 +138,7 @@ def test_an_exact_bound_is_found() -> None:
     assert broken(look(outside)) == {"domain", "exact-bounds"}
 
 
-def test_a_repeated_person_is_found() -> None:
+def test_repeated_person_is_found() -> None:
     """The first group has four rows of three persons."""
     original = {**ORIGINAL, "pid": ["a", "a", *"cdefghijkl"]}
     found = look(PUBLISHED, original=original)
@@ -147,7 +147,7 @@ def test_a_repeated_person_is_found() -> None:
     assert broken(look(PUBLISHED, original=original, link=None)) == {"fewest-persons"}
 
 
-def test_a_homogeneous_group_is_found() -> None:
+def test_homogeneous_group_is_found() -> None:
     table = {**PUBLISHED, "illness": ["flu"] * 4 + PUBLISHED["illness"][4:]}
     original = {**ORIGINAL, "illness": ["flu"] * 4 + ORIGINAL["illness"][4:]}
     for link in ("row", None):
@@ -161,30 +161,30 @@ def test_a_homogeneous_group_is_found() -> None:
     assert "Set l to at least 2" in findings(unasked)["homogeneity"].sentence
 
 
-def test_a_changed_value_is_found() -> None:
+def test_changed_value_is_found() -> None:
     table = changed(2, illness="rash")
     assert broken(look(table)) == {"kept-values", "distinct-values"}
     assert {"kept-values", "containment"} <= broken(look(table, link=None))
 
 
-def test_a_row_that_comes_out_twice_is_found() -> None:
+def test_row_published_twice_is_found() -> None:
     twice = {name: [*column, column[0]] for name, column in PUBLISHED.items()}
     assert "repeated-rows" in broken(look(twice))
     assert {"kept-values", "containment"} <= broken(look(twice, link=None))
 
 
-def test_a_row_of_nowhere_is_found() -> None:
+def test_row_without_an_original_is_found() -> None:
     nowhere = {name: [*column, column[0]] for name, column in PUBLISHED.items()}
     nowhere["row"][-1] = 99
     assert broken(look(nowhere)) == {"origins"}
 
 
-def test_a_refused_row_is_found() -> None:
+def test_published_row_that_should_be_rejected_is_found() -> None:
     original = {**ORIGINAL, "age": [None, *ORIGINAL["age"][1:]]}
     assert {"refused-rows", "containment"} <= broken(look(PUBLISHED, original=original))
 
 
-def test_a_row_number_in_the_file_is_a_warning() -> None:
+def test_row_number_in_the_file_is_a_warning() -> None:
     assert findings(look(PUBLISHED))["link-column"].status == "warning"
     assert "link-column" not in findings(look(PUBLISHED, link=None))
 
@@ -210,7 +210,7 @@ def test_closeness_is_judged() -> None:
     assert broken(look(PUBLISHED, policy=replace(POLICY, closeness=replace(far, t=0.25)))) == set()
 
 
-def test_closeness_to_all_rows_is_broken_where_no_moment_explains_it() -> None:
+def test_closeness_fails_only_if_no_moment_explains_it() -> None:
     """Sixty rows have flu, cold and rash in turn; the last twelve are published, four of them with flu only."""
     many = {name: column * 5 for name, column in ORIGINAL.items()}
     many |= {"row": list(range(60)), "pid": [f"p{row}" for row in range(60)], "illness": ["flu", "cold", "rash"] * 20}
@@ -224,7 +224,7 @@ def test_closeness_to_all_rows_is_broken_where_no_moment_explains_it() -> None:
     assert broken(look(table, original=many, policy=replace(asked, closeness=Closeness(t=0.7)))) == set()
 
 
-def test_noisy_boxes_are_not_held_to_true_values() -> None:
+def test_noisy_boxes_may_miss_true_values() -> None:
     """Values lie anywhere, and illnesses differ: that is what noise does. Persons and public values are counted."""
     noisy = Castleguard(k=4, delay=5, epsilon=1.0)
     table = changed(0, age_min=70, age_max=90, job="Any", illness="rash")
@@ -240,7 +240,7 @@ def test_noisy_boxes_are_not_held_to_true_values() -> None:
     assert broken(look({**whole, "row": [99, *whole["row"][1:]]}, policy=noisy, link=None)) == {"kept-values"}
 
 
-def test_a_population_makes_the_journalist() -> None:
+def test_journalist_risk_needs_a_population() -> None:
     population = pa.table(
         {"age": [21, 22, 23, 24, 25] * 2 + [50] * 9 + [80] * 8, "job": ["Nurse"] * 10 + ["Cook"] * 17}
     )
@@ -256,7 +256,7 @@ def test_persons_above_the_threshold_are_a_warning() -> None:
     assert findings(look(PUBLISHED, threshold=0.2))["prosecutor"].status == "warning"
 
 
-def test_a_file_without_rows_breaks_nothing() -> None:
+def test_file_without_rows_breaks_nothing() -> None:
     empty = pa.table(PUBLISHED).slice(0, 0)
     for link in ("row", None):
         found = audit(
@@ -267,7 +267,7 @@ def test_a_file_without_rows_breaks_nothing() -> None:
         assert broken(found) == set()
 
 
-def test_what_cannot_be_looked_at_is_said() -> None:
+def test_unusable_input_is_refused() -> None:
     with pytest.raises(UsageError, match="threshold must be above 0"):
         look(PUBLISHED, threshold=0.0)
     with pytest.raises(UsageError, match="attack_runs must not be negative"):

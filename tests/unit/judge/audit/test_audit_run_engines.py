@@ -72,7 +72,7 @@ def failed(found: Audit) -> list[str]:
 
 
 @pytest.mark.parametrize("policy", GROUPS, ids=range(len(GROUPS)))
-def test_groups_are_not_called_broken(policy: Policy) -> None:
+def test_groups_of_engines_pass_the_audit(policy: Policy) -> None:
     for seed in range(2):
         material = publish(LINKED, policy, seed)
         assert failed(audit(material)) == []
@@ -80,7 +80,7 @@ def test_groups_are_not_called_broken(policy: Policy) -> None:
 
 
 @pytest.mark.parametrize("policy", WINDOWS, ids=range(len(WINDOWS)))
-def test_windows_are_not_called_broken(policy: Policy) -> None:
+def test_windows_of_engines_pass_the_audit(policy: Policy) -> None:
     for seed in range(2):
         assert failed(audit(publish(BARE, policy, seed))) == []
 
@@ -93,20 +93,20 @@ def test_rows_are_counted_for_citadel_with_and_without_a_link() -> None:
             assert named(audit(replace(material, link=link)), id).status == "passed"
 
 
-def test_a_file_does_not_tell_what_citadel_compared_with() -> None:
+def test_closeness_of_citadel_is_not_checked_from_a_file() -> None:
     found = named(audit(replace(publish(LINKED, GROUPS[-2], 0), link="record")), "closeness")
     assert found.status == "not checked"
     assert "the rows of earlier releases" in found.sentence
 
 
-def test_castle_shows_that_a_row_is_missing() -> None:
+def test_row_count_of_castle_reveals_a_missing_row() -> None:
     counted = named(audit(replace(publish(LINKED, GROUPS[0], 1), attack_runs=8)), "enumeration")
     assert counted.status == "warning"
     assert counted.figures["right"] == 1.0
     assert counted.figures["always"] == "true"
 
 
-def test_sampling_hides_it_as_far_as_it_claims() -> None:
+def test_sampling_hides_a_missing_row_as_claimed() -> None:
     counted = named(audit(replace(publish(BARE, WINDOWS[1], 1), attack_runs=10)), "enumeration")
     assert counted.status == "passed"
     assert counted.figures["allowed"] == pytest.approx(0.731, abs=0.1)

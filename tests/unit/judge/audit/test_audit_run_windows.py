@@ -63,7 +63,7 @@ def sdgs(**more: Any) -> Sdgs:
     return Sdgs(**{"k": 3, "sample_rate": 0.9, "epsilon": 3.0, "window": 8, "window_unit": "rows", **more})
 
 
-def test_too_few_rows_alike_are_found() -> None:
+def test_cell_with_too_few_rows_is_found() -> None:
     # Four rows have the box and flu, three have it and cold.
     assert broken(look(BOXES, sdgs())) == []
     assert named(look(BOXES, sdgs()), "fewest-persons").figures["fewest"] == 3
@@ -78,25 +78,25 @@ def test_diversity_by_rows_needs_no_link() -> None:
     assert broken(look(BOXES, sdgs(l=2, diversity="recursive", c=1.0))) == ["recursive"]
 
 
-def test_a_true_box_without_an_original_is_found() -> None:
+def test_true_box_without_an_original_is_found() -> None:
     assert broken(look({**BOXES, "age_min": [40] * 7, "age_max": [50] * 7}, sdgs())) == ["containment"]
     assert broken(look({**BOXES, "illness": ["flu"] * 7}, sdgs(k=2))) == ["kept-values", "containment"]
 
 
-def test_a_row_that_is_refused_counts_for_nothing() -> None:
+def test_rejected_row_cannot_explain_a_published_row() -> None:
     # The eighth row has no age, and is refused: a fourth cold cannot be.
     eight = {name: [*values, values[-1]] for name, values in BOXES.items()}
     assert broken(look(eight, sdgs())) == ["kept-values", "containment"]
 
 
-def test_a_number_that_too_few_rows_share_is_found() -> None:
+def test_number_that_too_few_rows_share_is_found() -> None:
     assert broken(look(MEANS, Doca(k=3, epsilon=1.0, delay=8))) == []
     found = look(MEANS, Doca(k=4, epsilon=1.0, delay=8))
     assert broken(found) == ["fewest-persons"]
     assert named(found, "fewest-persons").figures == {"wrong": 1, "asked": 4, "fewest": 3}
 
 
-def test_a_label_that_nobody_declared_is_found() -> None:
+def test_undeclared_label_is_found() -> None:
     doca = Doca(k=3, epsilon=1.0, delay=8)
     found = look({**MEANS, "job": ["Nurse"] * 6 + ["Any"]}, doca)
     assert broken(found) == ["labels"]
@@ -105,7 +105,7 @@ def test_a_label_that_nobody_declared_is_found() -> None:
     assert broken(look(nine, doca)) == ["origins"]
 
 
-def test_presence_that_shows_refutes_the_claim_that_it_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_visible_presence_refutes_the_claim_that_it_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     """A publisher that keeps every row, under a policy that says that it samples."""
     monkeypatch.setattr(attacks, "publisher", everything)
     hidden = Castleguard(k=2, delay=4, phi=1.0, sample_rate=0.2, mode="paper", clock="sampled")
@@ -121,7 +121,7 @@ def everything(schema: Schema, policy: Policy) -> Publish:
     return lambda table, seed: [table]
 
 
-def test_paper_mode_refuses_rows() -> None:
+def test_paper_mode_rejects_rows() -> None:
     paper = Castleguard(k=2, delay=4, phi=1.0, mode="paper")
     strict = Castleguard(k=2, delay=4, epsilon=1.0)
     tables = {"original": pa.table(ORIGINAL), "published": pa.table(BOXES), "schema": SCHEMA}

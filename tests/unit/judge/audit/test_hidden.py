@@ -59,11 +59,11 @@ def broken(found: Audit) -> set[str]:
     return {each.id for section in found.sections for each in section.findings if each.status == "failed"}
 
 
-def test_the_file_without_defects_passes() -> None:
+def test_file_without_defects_passes() -> None:
     assert broken(look(PUBLISHED)) == set()
 
 
-def test_a_value_beside_its_bounds_is_found() -> None:
+def test_value_beside_its_bounds_is_found() -> None:
     assert broken(look({**PUBLISHED, "age": [21, 22, 23, 24]})) == {"undeclared-columns"}
 
 
@@ -85,11 +85,11 @@ def test_spellings_of_one_number_are_one_value() -> None:
         ["20", "20", "20", " 20"],
     ],
 )
-def test_bounds_that_readers_can_tell_apart_are_found(bounds: list[str]) -> None:
+def test_bounds_with_different_spellings_are_found(bounds: list[str]) -> None:
     assert "spelling" in broken(look({**PUBLISHED, "age_min": bounds}))
 
 
-def test_a_time_of_day_behind_a_date_is_found() -> None:
+def test_time_of_day_behind_a_date_is_found() -> None:
     import datetime as dt
 
     day = Numeric("day", lower=dt.date(2026, 1, 1), upper=dt.date(2026, 12, 31))
@@ -102,7 +102,7 @@ def test_a_time_of_day_behind_a_date_is_found() -> None:
     assert "spelling" in broken(look(hidden, original, schema=schema))
 
 
-def test_half_a_box_is_no_root() -> None:
+def test_box_with_one_missing_bound_is_not_the_root() -> None:
     schema = Schema(person="pid", quasi_identifiers=[Numeric("age")], sensitive=["code"], public=["row"])
     policy = Castle(k=4, delay=4, mode="paper")
     whole = {**PUBLISHED, "age_min": ["21"] * 4, "age_max": ["24"] * 4}
@@ -111,14 +111,14 @@ def test_half_a_box_is_no_root() -> None:
         look({**whole, "age_max": ["", "24", "24", "24"]}, policy=policy, schema=schema)
 
 
-def test_an_interval_with_anything_around_it_is_refused() -> None:
+def test_interval_with_extra_text_is_refused() -> None:
     published = {name: values for name, values in PUBLISHED.items() if not name.startswith("age")}
     assert broken(look({**published, "age": ["[20, 30]"] * 4})) == set()
     with pytest.raises(Exception, match="does not hold ranges"):
         look({**published, "age": ["[[20, 30]"] * 4})
 
 
-def test_a_single_identifier_in_a_text_is_found() -> None:
+def test_single_identifier_in_a_text_is_found() -> None:
     schema = Schema(
         person="pid", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["code"], public=["row", "note"]
     )
@@ -127,11 +127,11 @@ def test_a_single_identifier_in_a_text_is_found() -> None:
     assert broken(found) == {"identifiers"}
 
 
-def test_persons_that_link_the_rows_are_published_persons() -> None:
+def test_person_column_used_as_link_is_an_identifier() -> None:
     assert "identifiers" in broken(look({**PUBLISHED, "pid": ORIGINAL["pid"]}, link="pid"))
 
 
-def test_lines_that_are_no_rows_break_the_promise_and_other_files_are_told() -> None:
+def test_unread_lines_fail_and_unread_files_warn() -> None:
     assert broken(look(PUBLISHED, unread_lines=3)) == {"unread-lines"}
     found = look(PUBLISHED, unread_files=2)
     assert broken(found) == set()
@@ -153,7 +153,7 @@ def test_randomised_columns_hold_declared_values_only() -> None:
         look({name: values for name, values in PUBLISHED.items() if name != "code"}, policy=policy, schema=schema)
 
 
-def test_means_are_numbers_of_the_domain() -> None:
+def test_means_must_be_numbers_inside_the_domain() -> None:
     schema = Schema(person="pid", quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=[])
     policy = Doca(epsilon=1, delay=4, k=4)
     assert broken(look({"age": ["23.5"] * 4}, policy=policy, schema=schema, link=None)) == set()

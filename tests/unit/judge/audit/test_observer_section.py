@@ -52,7 +52,7 @@ def named(section: Section, id: str) -> Finding:
     return found
 
 
-def test_a_row_that_joins_a_published_box_has_no_company_in_its_release() -> None:
+def test_row_that_reuses_a_box_is_alone_in_its_release() -> None:
     found = look()
     persons = named(found, "observer-persons")
     assert persons.status == "warning"
@@ -88,7 +88,7 @@ class Boastful(Castle):
         return replace(super().publication(schema), each_release="shares")
 
 
-def test_a_promise_about_releases_that_is_not_kept_is_broken() -> None:
+def test_broken_promise_about_releases_fails() -> None:
     found = look(Boastful(k=4, l=2, delay=40))
     broken = {each.id for each in found.findings if each.status == "failed"}
     assert broken == {"observer-persons", "observer-shares", "observer-values"}
@@ -97,7 +97,7 @@ def test_a_promise_about_releases_that_is_not_kept_is_broken() -> None:
     assert named(look(Boastful(k=4, delay=40)), "observer-values").status == "warning"
 
 
-def test_an_algorithm_from_outside_is_attacked_like_any_other() -> None:
+def test_external_algorithm_is_attacked_like_any_other() -> None:
     found = look(Toy(k=4, together=10))
     persons = named(found, "observer-persons")
     assert persons.figures["releases"] == 40
@@ -115,7 +115,7 @@ def test_an_algorithm_from_outside_is_attacked_like_any_other() -> None:
         (Dcastle(k=4, delay=40, sites=2), "Several sites"),
     ],
 )
-def test_where_it_does_not_apply_the_report_says_why(policy: Policy, why: str) -> None:
+def test_reason_is_given_where_the_attack_does_not_apply(policy: Policy, why: str) -> None:
     found = look(policy)
     assert {each.id for each in found.findings} == {"observer-persons", "observer-candidates"}
     for each in found.findings:
@@ -123,7 +123,7 @@ def test_where_it_does_not_apply_the_report_says_why(policy: Policy, why: str) -
         assert why in each.sentence
 
 
-def test_rows_are_published_again_only_if_that_is_asked_for() -> None:
+def test_observed_rows_limits_the_rows_published_again() -> None:
     assert named(look(observed_rows=0), "observer-persons").sentence == "The number of observed rows is 0."
     with pytest.raises(UsageError, match="observed_rows must not be negative"):
         material(observed_rows=-1)
@@ -136,7 +136,7 @@ def test_nothing_published_is_not_checked() -> None:
     assert named(look(rows=ROWS[:3]), "observer-persons").sentence == "Nothing was published."
 
 
-def test_an_order_that_tells_rows_apart_is_named() -> None:
+def test_order_that_reveals_arrivals_is_a_warning() -> None:
     assert not [each for each in look().findings if each.id == "observer-order"]
     for order in ("arrival", "input"):
         warned = named(look(Castle(k=4, delay=40, order=order)), "observer-order")
@@ -144,7 +144,7 @@ def test_an_order_that_tells_rows_apart_is_named() -> None:
         assert warned.figures == {"order": order}
 
 
-def test_columns_that_tell_rows_apart_are_named() -> None:
+def test_columns_that_reveal_arrivals_are_named() -> None:
     wider = replace(
         SCHEMA, public=("record", "ward"), sensitive=(*SCHEMA.sensitive, *map(Sensitive, ("seen", "visit", "dose")))
     )
@@ -166,7 +166,7 @@ def test_columns_that_tell_rows_apart_are_named() -> None:
     assert warned.figures == {"public": 1, "moments": 2}
 
 
-def test_the_number_that_links_rows_changes_no_decision() -> None:
+def test_link_column_changes_no_decision() -> None:
     """The same stream with a public column called row has the same cells."""
     one = observe(material())
     two = observe(

@@ -35,7 +35,7 @@ def test_neighbours_are_those_of_the_guarantee(policy: Policy, replaced: bool, w
     assert neighbours_of(policy, SCHEMA) == (replaced, whole_person)
 
 
-def test_the_own_claim_is_what_the_guarantee_states() -> None:
+def test_own_claim_is_that_of_the_guarantee() -> None:
     for policy in (PAPER, PRINTED_DOCA, cg.Castle(k=2, delay=10)):
         assert own_claim(policy, SCHEMA) is None
     own = own_claim(SAMPLED, SCHEMA)
@@ -44,7 +44,7 @@ def test_the_own_claim_is_what_the_guarantee_states() -> None:
     assert own.own
 
 
-def test_papers_claim_more_than_the_policies_that_play_them() -> None:
+def test_papers_claim_more_than_the_policies() -> None:
     printed = printed_claim(PAPER, SCHEMA)
     assert printed is not None
     assert printed.claim == (1.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=1.0))
@@ -56,13 +56,13 @@ def test_papers_claim_more_than_the_policies_that_play_them() -> None:
     assert printed_claim(STRICT, SCHEMA) is None
 
 
-def test_an_epsilon_alone_says_where_theorem_2_is_judged() -> None:
+def test_epsilon_without_delta_selects_the_epsilon_of_theorem_2() -> None:
     (only,) = claims_about(PAPER, SCHEMA, epsilon=2.0)
     assert only.claim == (2.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=2.0))
     assert "Theorem 2" in only.whose
 
 
-def test_a_claim_that_somebody_asks_for_comes_last() -> None:
+def test_claim_of_the_user_comes_last() -> None:
     assert [each.claim for each in claims_about(SAMPLED, SCHEMA, epsilon=1.0, dp_delta=0.1)][::2] == [
         Claim(0.0, 0.5),
         Claim(1.0, 0.1),

@@ -35,7 +35,7 @@ def small() -> Setting:
 
 
 @pytest.mark.compiled
-def test_parts_give_what_one_run_after_the_other_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_give_the_same_result_as_single_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(game, "RUNS_AT_ONCE", 7)
     setting = replace(setting_for(cg.Castle(k=2, delay=5)), background=small().background)
     canaries = [replace(each, at=min(each.at, 6)) for each in setting.canaries][:3]
@@ -68,7 +68,7 @@ def test_one_process_and_two_find_the_same(monkeypatch: pytest.MonkeyPatch) -> N
     assert judge_all(setting, one, runs=20) == judge_all(setting, two, runs=20)
 
 
-def test_a_stream_that_canaries_have_in_common_is_published_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_shared_by_canaries_is_published_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
     def publish(stream: object, seed: int) -> Published:
@@ -89,7 +89,7 @@ def test_too_few_runs_are_refused() -> None:
         play(setting_for(ARRIVALS), runs=19)
 
 
-def test_the_log_is_as_loud_afterwards_as_before() -> None:
+def test_log_level_is_restored_after_a_game() -> None:
     level = LOG.level
     with pytest.raises(UsageError):
         play(setting_for(ARRIVALS), runs=1)
@@ -101,7 +101,7 @@ def test_the_log_is_as_loud_afterwards_as_before() -> None:
 # The outcome
 
 
-def test_the_own_claim_decides() -> None:
+def test_own_claim_decides_the_verdict() -> None:
     """(0, 0.5) is kept by coins of 0.4 against 0, and not by coins of 0.9; both refute Theorem 2."""
     kept, broken = outcome(SAMPLED, coins(0.4, 0.0)), outcome(SAMPLED, coins(0.9, 0.0))
     assert [each.word for each in kept.judged] == ["not refuted", "REFUTED"]
@@ -118,7 +118,7 @@ def test_without_a_claim_nothing_is_broken() -> None:
     assert "no differential privacy is claimed" in text_of(played)
 
 
-def test_the_text_says_what_was_claimed_found_and_seen() -> None:
+def test_text_states_claims_bounds_and_counts() -> None:
     played = with_claims()
     text = text_of(played)
     assert SAMPLED.guarantee(setting_for(SAMPLED).schema, seeded=False).sentence in text
@@ -132,7 +132,7 @@ def test_the_text_says_what_was_claimed_found_and_seen() -> None:
     assert "VOID" not in text  # the seeds are those of the game, not of the policy
 
 
-def test_figures_for_programs() -> None:
+def test_json_has_claims_and_figures() -> None:
     figures = json.loads(json.dumps(outcome(SAMPLED, coins(0.4, 0.0)).as_json()))
     assert figures["ok"] is True
     assert [(each["own"], each["refuted"]) for each in figures["claims"]] == [(True, False), (False, True)]
@@ -153,7 +153,7 @@ def test_thresholds_of_real_rows_are_not_shown() -> None:
     assert "highest age is at least a threshold" in shown
 
 
-def test_findings_have_the_status_that_a_reader_needs() -> None:
+def test_findings_have_the_right_status() -> None:
     def statuses(played: Played) -> list[str]:
         return [each.status for each in audit_of(played, policy="some").sections[0].findings]
 
@@ -163,7 +163,7 @@ def test_findings_have_the_status_that_a_reader_needs() -> None:
     assert statuses(outcome(cg.Castle(k=5, delay=100), coins(1.0, 0.0))) == ["not checked"]
 
 
-def test_a_canary_says_whether_it_goes_beyond_the_claim() -> None:
+def test_canary_finding_compares_with_the_claim() -> None:
     setting = replace(setting_for(ARRIVALS), claims=[Stated("whoever asks", Claim(1.0, 0.0), own=False)])
     seen = [coins(0.9, 0.0, name="loud"), coins(0.7, 0.4, name="low"), coins(0.5, 0.5, name="silent")]
     audit = audit_of(judge_all(setting, seen, runs=800), policy="some")

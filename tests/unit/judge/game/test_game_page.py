@@ -9,7 +9,7 @@ from tests.unit.judge.audit.test_audit_page import size
 pytest.importorskip("matplotlib")
 
 
-def test_a_game_has_a_picture_for_every_claim() -> None:
+def test_game_has_a_picture_for_every_claim() -> None:
     own, printed = pictures_of_game(with_claims())
     assert own.title == "Claimed by the policy itself: (0, 0.5) - not refuted"
     assert "delta" in own.caption

@@ -13,14 +13,14 @@ from castleguard.judge.game.one_run import Guessed, audit_once, epsilon_above, p
 PAPER = cg.Castleguard(k=20, delay=100, sample_rate=0.5, phi=100, mode="paper")
 
 
-def test_right_guesses_are_coins_that_fall_right() -> None:
+def test_p_value_without_delta_is_binomial() -> None:
     """Three of three at epsilon ln 3, which is right three times out of four: (3/4)^3. Two or more: + 3 (3/4)^2 / 4."""
     assert p_value(Guessed(canaries=9, guesses=3, right=3), Claim(math.log(3), 0.0)) == pytest.approx(27 / 64)
     assert p_value(Guessed(canaries=9, guesses=3, right=2), Claim(math.log(3), 0.0)) == pytest.approx(54 / 64)
     assert p_value(Guessed(canaries=9, guesses=3, right=0), Claim(math.log(3), 0.1)) == 1
 
 
-def test_a_delta_makes_more_right_guesses_likely() -> None:
+def test_delta_raises_the_p_value() -> None:
     """Two of two at epsilon 0: 1/4; one more may be right by a failure: P[1] / 1 = 1/2, or two: P[0 or 1] / 2 = 3/8.
 
     With 5 canaries and a delta of 0.01 that adds 2 * 5 * 0.01 * 1/2.
@@ -37,7 +37,7 @@ def test_figures_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("guesses", [5, 50, 500])
-def test_guesses_that_are_all_right_prove_what_their_number_allows(guesses: int) -> None:
+def test_bound_of_all_right_guesses_grows_with_their_number(guesses: int) -> None:
     """q^r = 0.05, and epsilon = ln(q / (1 - q))."""
     q = 0.05 ** (1 / guesses)
     found = Guessed(canaries=1000, guesses=guesses, right=guesses)
@@ -77,7 +77,7 @@ def test_one_run_refutes_the_papers_claim() -> None:
 
 
 @pytest.mark.compiled
-def test_one_run_finds_nothing_where_single_values_are_not_published() -> None:
+def test_one_run_shows_nothing_if_unique_values_are_not_published() -> None:
     policy = cg.Sdgs(k=10, sample_rate=0.25, epsilon=1, window=60)
     found = play_once(policy, canaries=100)
     assert (found.guesses, found.right) == (0, 0)
@@ -86,6 +86,6 @@ def test_one_run_finds_nothing_where_single_values_are_not_published() -> None:
     assert not own.refuted
 
 
-def test_a_claim_about_values_is_not_for_one_run() -> None:
+def test_one_run_refuses_a_claim_about_values() -> None:
     with pytest.raises(UsageError, match="a claim about values"):
         play_once(cg.Castleguard(k=20, delay=100, epsilon=1), canaries=10)

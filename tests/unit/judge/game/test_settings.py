@@ -36,11 +36,11 @@ def repeated(policy: cg.Doca | cg.Sdgs | cg.Castleguard) -> Canary:
         (cg.Doca(epsilon=1, delay=100, k=5), 150),
     ],
 )
-def test_a_background_is_as_long_as_the_policy_needs(policy: cg.Castle | cg.Sdgs | cg.Doca, rows: int) -> None:
+def test_background_is_as_long_as_the_policy_needs(policy: cg.Castle | cg.Sdgs | cg.Doca, rows: int) -> None:
     assert len(background_for(policy)) == rows
 
 
-def test_a_game_that_would_take_for_ever_is_refused() -> None:
+def test_game_that_needs_too_many_rows_is_refused() -> None:
     with pytest.raises(UsageError, match="each run would need 37,500 rows"):
         background_for(cg.Castleguard(k=100, delay=100, sample_rate=0.01, phi=1, mode="paper"))
     with pytest.raises(UsageError, match="a window would need"):
@@ -49,7 +49,7 @@ def test_a_game_that_would_take_for_ever_is_refused() -> None:
         background_for(cg.Castle(k=10, l=5, delay=100))
 
 
-def test_made_up_rows_leave_an_outside_and_a_value_for_nobody() -> None:
+def test_made_up_rows_leave_room_for_outliers_and_a_rare_value() -> None:
     rows = made_up_rows(100, every=40, seconds=60)
     assert all(40 <= row["x"] <= 60 and 40 <= row["y"] <= 60 for row in rows)  # type: ignore[operator]
     assert {row["s"] for row in rows} == set(COMMON)
@@ -100,19 +100,19 @@ def test_too_few_usable_rows_are_refused() -> None:
 # Canaries
 
 
-def test_a_claim_about_presence_is_played_with_and_without() -> None:
+def test_claim_about_presence_uses_streams_with_and_without_a_row() -> None:
     for canary in setting_for(PAPER).canaries:
         assert len(canary.rows) == 1
         assert not canary.instead
 
 
-def test_a_claim_about_values_is_played_with_other_values() -> None:
+def test_claim_about_values_uses_replaced_values() -> None:
     for canary in setting_for(cg.Castleguard(k=20, delay=100, epsilon=1)).canaries:
         assert len(canary.instead) == len(canary.rows) == 1
         assert canary.instead[0]["pid"] == canary.rows[0]["pid"]
 
 
-def test_a_claim_about_persons_has_all_their_rows_in_question() -> None:
+def test_claim_about_persons_uses_all_rows_of_a_person() -> None:
     assert len(repeated(PER_PERSON).rows) == 5
     assert not repeated(PER_PERSON).company
 
@@ -124,7 +124,7 @@ def test_all_rows_of_a_person_lie_in_one_window_of_arrivals(window: int, rows: i
     assert canary.at // window == (canary.at + rows - 1) // window
 
 
-def test_sdgs_is_also_played_with_its_worst_group() -> None:
+def test_canaries_of_sdgs_include_the_worst_group() -> None:
     rows = background_for(PER_PERSON)
     size = worst_case(k=PER_PERSON.k, sample_rate=PER_PERSON.sample_rate, epsilon=PER_PERSON.epsilon).rows
     canary = worst_group(size, SCHEMA, rows)
@@ -142,13 +142,13 @@ def test_points_and_boxes_have_their_own_observers() -> None:
     assert isinstance(castle.observer(castle.canaries[0]), Observer)
 
 
-def test_a_setting_can_be_handed_to_another_process() -> None:
+def test_setting_can_be_pickled() -> None:
     for policy in (PAPER, PER_PERSON, cg.Doca(epsilon=1, delay=10, k=2)):
         setting = setting_for(policy)
         again = pickle.loads(pickle.dumps(setting))
         assert (again.policy, again.schema, again.canaries) == (setting.policy, setting.schema, setting.canaries)
 
 
-def test_only_a_policy_that_asks_for_the_time_is_told_it() -> None:
+def test_only_a_timed_policy_gets_a_clock() -> None:
     assert setting_for(PER_PERSON).clock == "now"
     assert setting_for(PAPER).clock is None

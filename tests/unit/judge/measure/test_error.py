@@ -57,7 +57,7 @@ def test_error_of_a_constant_is_the_variance_plus_its_distance_from_the_mean(val
     assert mean_squared_error(values, [constant] * len(values)) == pytest.approx(float(known), rel=1e-9)
 
 
-def test_an_error_beyond_a_float64_is_infinite() -> None:
+def test_error_beyond_a_float64_is_infinite() -> None:
     assert mean_squared_error([-1e200], [1e200]) == math.inf
     assert mean_squared_error([-1.7e308], [1.7e308]) == math.inf
 
@@ -90,19 +90,19 @@ def test_intersection_is_that_computed_by_hand(
     assert histogram_intersection(original, published, bins=bins) == share
 
 
-def test_a_value_on_an_edge_is_in_the_upper_bin_and_the_highest_one_in_the_last() -> None:
+def test_value_on_an_edge_is_in_the_upper_bin_and_the_highest_one_in_the_last() -> None:
     assert histogram_intersection([0, 1], [0, 2], bins=2, range=(0, 2)) == 1.0
     assert histogram_intersection([0, 0.99], [0, 1], bins=2, range=(0, 2)) == 0.5
 
 
 @given(values=FLOATS, bins=st.integers(1, 200))
-def test_equal_data_have_all_in_common(values: list[float], bins: int) -> None:
+def test_equal_data_have_intersection_1(values: list[float], bins: int) -> None:
     assert histogram_intersection(values, values, bins=bins) == 1.0
     assert histogram_intersection(values, values[::-1] * 3, bins=bins) == 1.0
 
 
 @given(value=st.floats(allow_nan=False, allow_infinity=False), bins=st.integers(1, 200))
-def test_one_value_only_in_both_is_all_in_common(value: float, bins: int) -> None:
+def test_single_equal_value_has_intersection_1(value: float, bins: int) -> None:
     assert histogram_intersection([value], [value, value], bins=bins) == 1.0
 
 
@@ -114,7 +114,7 @@ def test_intersection_is_symmetric_and_a_share(one: list[float], other: list[flo
 
 
 @given(one=WHOLE, other=WHOLE, halvings=st.integers(1, 6))
-def test_wider_bins_never_have_less_in_common(one: list[int], other: list[int], halvings: int) -> None:
+def test_wider_bins_never_lower_the_intersection(one: list[int], other: list[int], halvings: int) -> None:
     # Powers of two, so that the wide bins are unions of the narrow ones to the last digit.
     limits = (-1024.0, 1024.0)
     narrow = histogram_intersection(one, other, bins=8 * 2**halvings, range=limits)
@@ -137,7 +137,7 @@ def test_one_value_far_outside_makes_the_bins_wide_unless_the_range_is_given() -
     assert histogram_intersection(original, published, range=(0, 99)) == 0.01
 
 
-def test_what_lies_outside_the_range_counts_but_has_nothing_in_common() -> None:
+def test_values_outside_the_range_count_as_different() -> None:
     assert histogram_intersection([0, 1, 9], [0, 1, 9], bins=2, range=(0, 2)) == 2 / 3
     assert histogram_intersection([5], [5], range=(0, 1)) == 0.0
 
@@ -147,13 +147,13 @@ def test_numbers_that_differ_in_the_last_digit_only_still_have_bins() -> None:
     assert histogram_intersection([1.0, above], [above, above]) == 0.5
 
 
-def test_a_range_beyond_a_float64_is_refused() -> None:
+def test_range_beyond_a_float64_is_refused() -> None:
     with pytest.raises(InputError, match="too far apart"):
         histogram_intersection([-1.7e308], [1.7e308])
 
 
 @pytest.mark.parametrize("limits", [(1, 1), (2, 1), (0, math.inf), (math.nan, 1), (-1.7e308, 1.7e308), ("0", 1)])
-def test_a_range_is_two_finite_numbers_in_order(limits: Any) -> None:
+def test_range_is_two_finite_numbers_in_order(limits: Any) -> None:
     with pytest.raises(PolicyError, match="range must be two finite numbers"):
         histogram_intersection([1], [1], range=limits)
 
@@ -173,7 +173,7 @@ def test_pairs_are_made_within_windows() -> None:
     assert published.tolist() == [1.5, 5.5, 9.5, 2.5, 3.5, 8.5, 4.5]
 
 
-def test_a_shorter_last_window_may_be_missing_and_only_that() -> None:
+def test_shorter_last_window_may_be_missing_and_only_that() -> None:
     original, published = paired_by_rank([9, 1, 5, 2, 8], [1.5, 9.5, 5.5, 2.5], window=2)
     assert original.tolist() == [1, 9, 2, 5]
     assert published.tolist() == [1.5, 9.5, 2.5, 5.5]
@@ -185,7 +185,7 @@ def test_a_shorter_last_window_may_be_missing_and_only_that() -> None:
         paired_by_rank([9, 1], [1, 2, 3], window=2)
 
 
-def test_a_window_beyond_the_data_pairs_all_of_it_by_rank() -> None:
+def test_window_beyond_the_data_pairs_all_of_it_by_rank() -> None:
     original, published = paired_by_rank([3, 1, 2], [10, 30, 20], window=99)
     assert (original.tolist(), published.tolist()) == ([1, 2, 3], [10, 20, 30])
 
@@ -208,7 +208,7 @@ def test_no_other_pairing_has_a_smaller_error(pairs: list[tuple[int, int]]) -> N
 
 
 @pytest.mark.parametrize("window", [0, -5, 1.0])
-def test_a_window_is_a_whole_number_above_0(window: Any) -> None:
+def test_window_is_a_whole_number_above_0(window: Any) -> None:
     with pytest.raises(PolicyError, match="window must be a whole number"):
         paired_by_rank([1], [1], window=window)
 
@@ -236,7 +236,7 @@ MEASURES: list[Callable[[Any, Any], object]] = [
         ([10**400, 1], "must hold numbers only"),
     ],
 )
-def test_what_is_no_row_of_finite_numbers_is_refused_on_either_side(
+def test_input_other_than_finite_numbers_is_refused(
     measure: Callable[[Any, Any], object], values: Any, message: str
 ) -> None:
     for name, pair in (("original", (values, [1.0, 2.0])), ("published", ([1.0, 2.0], values))):
@@ -257,7 +257,7 @@ SCHEMA = Schema(person=None, quasi_identifiers=[AGE, Categorical("job", hierarch
 ORIGINAL = pa.table({"age": [10, 20, None, 40], "job": ["a"] * 4})
 
 
-def test_the_error_is_that_of_the_middles() -> None:
+def test_error_is_that_of_the_middles() -> None:
     # Middles: 15 for 10, 25 for 20, 50 for nobody knows what; row 3 was not published, and the last row is a stray.
     published = pa.table({"age_min": [10, 20, 0, 0], "age_max": [20, 30, 100, 0], "job": ["a"] * 4})
     (error,) = numeric_errors(published, ORIGINAL, SCHEMA, row=np.array([0, 1, 2, -1]))
@@ -275,21 +275,21 @@ def test_histograms_need_no_link() -> None:
     assert math.isnan(error.root_share)
 
 
-def test_the_bins_reach_over_the_domain() -> None:
+def test_bins_reach_over_the_domain() -> None:
     # 10 and the middle 10.5 are in one of 100 bins over 0 to 100; between the two they would be in different ones.
     published = pa.table({"age_min": [10], "age_max": [11], "job": ["a"]})
     original = pa.table({"age": [10], "job": ["a"]})
     assert numeric_errors(published, original, SCHEMA)[0].histogram == 1
 
 
-def test_a_number_that_was_published_is_taken_as_it_is() -> None:
+def test_published_number_is_used_as_is() -> None:
     assert middles(pa.table({"age": [12.5, 99.0]}), AGE).tolist() == [12.5, 99.0]
     assert middles(pa.table({"age": ["[10, 20]", "[0, 100]"]}), AGE).tolist() == [15, 50]
     with pytest.raises(InputError, match="neither ranges nor numbers"):
         middles(pa.table({"age": ["young"]}), AGE)
 
 
-def test_a_date_is_counted_in_days() -> None:
+def test_date_is_counted_in_days() -> None:
     day = Numeric("day", lower=dt.date(2026, 1, 1), upper=dt.date(2026, 1, 11))
     schema = Schema(person=None, quasi_identifiers=[day])
     original = pa.table({"day": [dt.date(2026, 1, 2)]})
@@ -299,14 +299,14 @@ def test_a_date_is_counted_in_days() -> None:
     assert error.root_share == pytest.approx(0.2)
 
 
-def test_nothing_to_compare_is_no_figure() -> None:
+def test_figures_are_nan_without_values_to_compare() -> None:
     empty = pa.table({"age_min": [1], "age_max": [1], "job": ["a"]}).slice(0, 0)
     (error,) = numeric_errors(empty, ORIGINAL, SCHEMA, row=np.zeros(0, dtype=np.int64))
     assert math.isnan(error.mean_squared_error)
     assert math.isnan(error.histogram)
 
 
-def test_the_error_is_that_of_scikit_learn() -> None:
+def test_error_is_that_of_scikit_learn() -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="compared with scikit-learn, the extra `learn`")
     random = np.random.default_rng(2)
     ages, low, width = random.random(50) * 100, random.random(50) * 50, random.random(50) * 50

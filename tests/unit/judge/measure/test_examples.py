@@ -33,7 +33,7 @@ def test_features_are_the_minimum_and_the_maximum_of_every_attribute() -> None:
     assert examples.labels.tolist() == [1, 0]
 
 
-def test_a_label_with_bins_has_a_class_per_bin_also_where_the_bin_itself_was_published() -> None:
+def test_label_with_bins_has_a_class_per_bin_also_where_the_bin_itself_was_published() -> None:
     schema = Schema(
         person=None, quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=[Sensitive("cost", bins=[10, 20])]
     )
@@ -42,13 +42,13 @@ def test_a_label_with_bins_has_a_class_per_bin_also_where_the_bin_itself_was_pub
     assert classes.of(pa.table({"cost": ["[10, 20)", "< 10", "7", "99.5"]}), "published").tolist() == [1, 0, 0, 2]
 
 
-def test_a_file_of_text_has_the_same_classes() -> None:
+def test_file_of_text_has_the_same_classes() -> None:
     classes = Classes(SCHEMA, "ill")
     assert classes.of(pa.table({"ill": [0, 1, 0]}), "original").tolist() == [0, 1, 0]
     assert classes.of(pa.table({"ill": ["1.0", "0", " 0"]}), "published").tolist() == [1, 0, 0]
 
 
-def test_a_label_must_be_a_declared_category() -> None:
+def test_label_must_be_a_declared_category() -> None:
     with pytest.raises(UsageError, match="sensitive or public column"):
         Classes(SCHEMA, "age")
     with pytest.raises(UsageError, match="more than 50 values"):

@@ -27,7 +27,7 @@ PUBLISHED: dict[str, list[Any]] = {
 }
 
 
-def test_the_generalised_loss_is_the_mean_share_of_the_domain() -> None:
+def test_generalised_loss_is_the_mean_share_of_the_domain() -> None:
     # age: 0.1, 0.1, 0.1, 1, 0. job: 2/4, 2/4, 2/4, 4/4, 0. Rows: 0.3, 0.3, 0.3, 1, 0.
     loss = measure_loss(pa.table(PUBLISHED), SCHEMA)
     assert loss.generalised == pytest.approx(1.9 / 5)
@@ -37,13 +37,13 @@ def test_the_generalised_loss_is_the_mean_share_of_the_domain() -> None:
     assert (loss.rows, loss.groups, loss.unpublished) == (5, 3, 0)
 
 
-def test_a_row_that_was_not_published_counts_as_lost_altogether() -> None:
+def test_unpublished_row_counts_as_loss_1() -> None:
     loss = measure_loss(pa.table(PUBLISHED), SCHEMA, unpublished=5)
     assert loss.generalised == pytest.approx(1.9 / 5)
     assert loss.generalised_of_all == pytest.approx((1.9 + 5) / 10)
 
 
-def test_the_certainty_penalty_counts_leaves_and_nothing_for_one_leaf() -> None:
+def test_certainty_penalty_counts_leaves_and_nothing_for_one_leaf() -> None:
     # age: 0.1, 0.1, 0.1, 1, 0. job: 3/5, 3/5, 3/5, 5/5, and 0 for Craft, which has Smith alone.
     loss = measure_loss(pa.table(PUBLISHED), SCHEMA)
     assert loss.penalty_total == pytest.approx(1.3 + 2.8)
@@ -51,7 +51,7 @@ def test_the_certainty_penalty_counts_leaves_and_nothing_for_one_leaf() -> None:
     assert [each.penalty for each in loss.attributes] == pytest.approx([1.3 / 5, 2.8 / 5])
 
 
-def test_the_certainty_penalty_weighs_attributes() -> None:
+def test_certainty_penalty_weighs_attributes() -> None:
     loss = measure_loss(pa.table(PUBLISHED), SCHEMA, weights={"age": 3})
     assert loss.penalty_total == pytest.approx(3 * 1.3 + 2.8)
     assert loss.penalty == pytest.approx(6.7 / (5 * 4))
@@ -64,12 +64,12 @@ def test_discernibility_is_the_sum_of_squares_and_a_whole_table_per_unpublished_
     assert measure_loss(pa.table(PUBLISHED), SCHEMA, unpublished=2).discernibility == 11 + 14
 
 
-def test_the_average_group_size_is_a_multiple_of_k() -> None:
+def test_average_group_size_is_a_multiple_of_k() -> None:
     assert average_group_size(np.array([0, 0, 0, 1, 2]), k=1) == pytest.approx(5 / 3)
     assert average_group_size(np.array([0, 0, 0, 0]), k=4) == 1.0
 
 
-def test_an_empty_publication_has_no_loss_of_its_own() -> None:
+def test_empty_publication_has_no_loss_of_its_own() -> None:
     loss = measure_loss(pa.table(PUBLISHED).slice(0, 0), SCHEMA, unpublished=3)
     assert math.isnan(loss.generalised)
     assert math.isnan(loss.penalty)
@@ -87,7 +87,7 @@ def test_an_empty_publication_has_no_loss_of_its_own() -> None:
         ({"age": 0.0, "job": 0.0}, PolicyError, "at least one must be positive"),
     ],
 )
-def test_weights_that_mean_nothing_are_refused(weights: dict[str, float], error: type[Exception], words: str) -> None:
+def test_invalid_weights_are_refused(weights: dict[str, float], error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         measure_loss(pa.table(PUBLISHED), SCHEMA, weights=weights)
 
@@ -112,6 +112,6 @@ def test_every_share_lies_between_0_and_1(rows: list[tuple[int, int, str]]) -> N
 
 
 @given(st.lists(st.integers(0, 5), max_size=30))
-def test_discernibility_counts_the_pairs_that_look_alike(groups: list[int]) -> None:
+def test_discernibility_counts_indistinguishable_pairs(groups: list[int]) -> None:
     pairs = sum(a == b for a in groups for b in groups)
     assert discernibility(np.array(groups, dtype=np.int64)) == pairs

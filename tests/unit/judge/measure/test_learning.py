@@ -61,7 +61,7 @@ def score(found: LearningUtility, source: str) -> float:
     return one.accuracy.mean
 
 
-def test_one_neighbour_is_right_and_wrong_where_it_can_be_seen() -> None:
+def test_one_nearest_neighbour_matches_hand_computed_scores() -> None:
     # Learned: 10 is class 0, 20 class 1. Judged: 11 and 19 rightly, 14 (nearer to 10) wrongly: two of three.
     train = Examples(np.array([[10.0], [20.0]]), np.array([0, 1]))
     test = Examples(np.array([[11.0], [19.0], [14.0]]), np.array([0, 1, 1]))
@@ -77,7 +77,7 @@ def test_fewer_rows_than_neighbours_are_all_neighbours() -> None:
     assert train_and_judge(train, test, "k-NN", scaled=False, settings=Learning(), seed=0).accuracy == 0.5
 
 
-def test_the_start_of_a_network_follows_from_the_seed() -> None:
+def test_initial_weights_depend_only_on_the_seed() -> None:
     random = np.random.default_rng(1)
     train = Examples(random.random((40, 2)), random.integers(0, 2, 40))
     settings = Learning(hidden_layers=(4,), rounds=3)
@@ -106,7 +106,7 @@ def test_scores_are_those_of_scikit_learn() -> None:
     assert outcome.auc == pytest.approx(roc_auc_score(test.labels, chances, multi_class="ovr", average="macro"))
 
 
-def test_a_neural_network_learns_a_threshold() -> None:
+def test_neural_network_learns_a_threshold() -> None:
     table = people(300)
     settings = Learning(models=("neural network",), scaled=(True,), runs=1, hidden_layers=(10,), rounds=300)
     found = learning_utility(
@@ -117,7 +117,7 @@ def test_a_neural_network_learns_a_threshold() -> None:
     assert {each.model for each in found.scores} == {"neural network"}
 
 
-def test_a_network_that_had_too_few_rounds_is_told_of() -> None:
+def test_network_that_did_not_converge_is_noted() -> None:
     table = people(60)
     settings = Learning(models=("neural network",), scaled=(True,), runs=1, hidden_layers=(5,), rounds=2)
     found = learning_utility(
@@ -126,14 +126,14 @@ def test_a_network_that_had_too_few_rounds_is_told_of() -> None:
     assert found.notes == ("neural networks that did not converge within 2 rounds: 2",)
 
 
-def test_what_is_published_exactly_teaches_the_same() -> None:
+def test_exact_publication_has_the_original_accuracy() -> None:
     table = people(100)
     found = learning_utility(link(published(table, 1), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
     assert score(found, "published") == score(found, "original") > 0.9
     assert found.notes == ()
 
 
-def test_wide_ranges_teach_less() -> None:
+def test_wide_ranges_lower_accuracy() -> None:
     table = people(200)
     found = learning_utility(
         link(published(table, 101), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK
@@ -142,7 +142,7 @@ def test_wide_ranges_teach_less() -> None:
     assert score(found, "published") < 0.7
 
 
-def test_nobody_is_on_both_sides_of_a_split() -> None:
+def test_no_person_is_in_both_sets_of_a_split() -> None:
     persons = np.array([0, 0, 1, 1, 2, 2, 3, 3])
     for seed in range(5):
         tested = split(persons, share=0.25, seed=seed)
@@ -154,7 +154,7 @@ def test_nobody_is_on_both_sides_of_a_split() -> None:
         split(np.zeros(4, dtype=np.int64), share=0.5, seed=0)
 
 
-def test_test_rows_are_not_learned() -> None:
+def test_test_rows_are_not_used_for_training() -> None:
     # Labels are coins and all ages differ: whoever has not seen a row itself is right half the time.
     coins = np.random.default_rng(3).integers(0, 2, 100)
     table = people(100) | {"age": list(range(100)), "ill": coins.tolist()}
@@ -163,7 +163,7 @@ def test_test_rows_are_not_learned() -> None:
     assert 0.2 < score(found, "original") < 0.8
 
 
-def test_a_published_row_without_an_original_is_not_learned() -> None:
+def test_published_row_without_an_original_is_not_used_for_training() -> None:
     # What was published for the rows has the wrong label; the strays would have the right one.
     table = people(40)
     wrong = published(table | {"ill": ["no" if ill == "yes" else "yes" for ill in table["ill"]]}, 1)
@@ -182,7 +182,7 @@ def test_rows_with_a_missing_value_are_left_out_and_counted() -> None:
     assert found.left_out == 2
 
 
-def test_the_majority_is_the_least_to_beat() -> None:
+def test_majority_is_the_accuracy_of_the_most_frequent_class() -> None:
     table = people(40) | {"ill": ["no"] * 30 + ["yes"] * 10}
     settings = Learning(models=("k-NN",), scaled=(False,), runs=20)
     found = learning_utility(
@@ -191,7 +191,7 @@ def test_the_majority_is_the_least_to_beat() -> None:
     assert found.majority.mean == pytest.approx(0.75, abs=0.1)
 
 
-def test_nothing_published_leaves_no_figure_and_says_so() -> None:
+def test_empty_publication_has_no_figures_and_a_note() -> None:
     table = people(20)
     found = learning_utility(
         link(published(table, 10).slice(0, 0), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK
@@ -200,7 +200,7 @@ def test_nothing_published_leaves_no_figure_and_says_so() -> None:
     assert found.notes == ("no training rows were published in 3 of 3 runs, which have no figures",)
 
 
-def test_one_class_has_no_roc_curve_and_says_so() -> None:
+def test_single_class_has_no_roc_curve_and_a_note() -> None:
     table = people(20) | {"ill": ["no"] * 20}
     found = learning_utility(link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
     assert score(found, "published") == 1.0
@@ -211,7 +211,7 @@ def test_one_class_has_no_roc_curve_and_says_so() -> None:
     )
 
 
-def test_a_class_that_was_not_learned_is_never_named() -> None:
+def test_class_without_training_rows_is_never_predicted() -> None:
     train = Examples(np.array([[1.0], [1.0]]), np.array([0, 0]))
     test = Examples(np.array([[1.0], [2.0]]), np.array([0, 1]))
     outcome = train_and_judge(train, test, "k-NN", scaled=True, settings=QUICK, seed=0)
@@ -226,7 +226,7 @@ def test_held_out_rows_need_no_link() -> None:
     assert found.left_out == 0
 
 
-def test_a_spread_leaves_out_what_is_not_defined() -> None:
+def test_spread_leaves_out_what_is_not_defined() -> None:
     found = spread([1.0, float("nan"), 3.0])
     assert found[:2] == pytest.approx((2.0, math.sqrt(2)))
     assert math.isnan(spread([1.0]).deviation)
@@ -246,13 +246,13 @@ def test_a_spread_leaves_out_what_is_not_defined() -> None:
         {"hidden_layers": (0,)},
     ],
 )
-def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
         Learning(**wrong)
 
 
 @pytest.mark.parametrize("ill", [["yes", "no"] * 10, ["no"] * 20])
-def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, ill: list[str]) -> None:
+def test_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch, ill: list[str]) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.neighbors", None)
     table = people(20) | {"ill": ill}
     with pytest.raises(UsageError, match=r"castleguard\[learn\]"):

@@ -42,7 +42,7 @@ def attributes(
     return attributes_of(pa.table(published), pa.table(original), schema, Workload())
 
 
-def test_an_interval_has_the_length_that_the_selectivity_gives_and_lies_in_the_domain() -> None:
+def test_interval_has_the_length_that_the_selectivity_gives_and_lies_in_the_domain() -> None:
     age = attributes()[0]
     drawn = age.draw(0.1 ** (1 / 3), 1000, np.random.default_rng(1))
     assert drawn.high - drawn.low == pytest.approx(np.full(1000, 46.4158883))
@@ -54,7 +54,7 @@ def test_an_interval_has_the_length_that_the_selectivity_gives_and_lies_in_the_d
     assert np.abs(quarters - 250).max() < 5 * math.sqrt(1000 * 0.25 * 0.75)
 
 
-def test_the_whole_domain_has_both_its_ends() -> None:
+def test_whole_domain_has_both_its_ends() -> None:
     lower, upper = 0.2, 0.9
     assert lower + (upper - lower) < upper  # what adding up would make of it
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=lower, upper=upper)])
@@ -64,7 +64,7 @@ def test_the_whole_domain_has_both_its_ends() -> None:
     assert drawn.high.tolist() == [upper] * 3
 
 
-def test_a_node_is_one_of_those_closest_to_the_share() -> None:
+def test_node_is_one_of_those_closest_to_the_share() -> None:
     # Shares: Any 1, Care and Other 1/2, leaves 1/4. 0.46 is closest to 1/2, 0.8 to 1, and 0.375 to both 1/2 and 1/4.
     job = attributes()[1]
     random = np.random.default_rng(1)
@@ -73,7 +73,7 @@ def test_a_node_is_one_of_those_closest_to_the_share() -> None:
     assert len(set(zip(*job.draw(0.375, 200, random), strict=True))) == 2 + 4
 
 
-def test_a_chain_of_nodes_is_drawn_as_one() -> None:
+def test_chain_of_nodes_is_drawn_as_one() -> None:
     chain = Hierarchy.from_mapping({"*": {"A": {"AA": ["a1", "a2"]}, "B": ["b1", "b2"]}})
     schema = Schema(person=None, quasi_identifiers=[Categorical("job", hierarchy=chain)])
     (job,) = attributes({"job": ["A"]}, {"job": ["a1"]}, schema)
@@ -81,7 +81,7 @@ def test_a_chain_of_nodes_is_drawn_as_one() -> None:
     assert abs(int(np.count_nonzero(drawn.low == 0)) - 500) < 5 * math.sqrt(250)  # 667 if A and AA were two
 
 
-def test_a_sensitive_column_is_read_as_declared_or_else_by_its_values() -> None:
+def test_sensitive_column_is_read_as_declared_or_else_by_its_values() -> None:
     many = [float(value) for value in range(30)]
     table: dict[str, list[Any]] = {"age": [1] * 30, "x": many}
     shown: dict[str, list[Any]] = {"age_min": [1] * 30, "age_max": [1] * 30, "x": many}
@@ -101,14 +101,14 @@ def test_a_sensitive_column_is_read_as_declared_or_else_by_its_values() -> None:
     assert attributes(shown | {"x": few}, table | {"x": few}, schema)[1].unit == 1
 
 
-def test_a_file_of_text_has_the_same_categories() -> None:
+def test_file_of_text_has_the_same_categories() -> None:
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=10)], sensitive=["x"])
     shown: dict[str, list[Any]] = {"age_min": [1, 1], "age_max": [1, 1], "x": ["1.0", "0"]}
     found = attributes(shown, {"age": [1, 1], "x": [0, 1]}, schema)[1]
     assert found.published.low.tolist() == found.original.low[::-1].tolist() == [1, 0]
 
 
-def test_a_column_that_is_missing_or_no_number_is_named() -> None:
+def test_missing_column_and_column_without_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="'illness'"):
         attributes({name: values for name, values in PUBLISHED.items() if name != "illness"})
     schema = Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=[Sensitive("illness", bins=[1])])

@@ -63,7 +63,7 @@ def attributes(
     return attributes_of(pa.table(published), pa.table(original), schema, Workload())
 
 
-def test_the_estimate_is_the_sum_of_the_products_of_the_overlaps() -> None:
+def test_estimate_is_the_sum_of_the_products_of_the_overlaps() -> None:
     # Asked: age in [25, 45], job under Care, illness flu.
     # Rows 1 and 2 lie in [20, 30] by a half; rows 3 and 4 in [40, 60] by a quarter.
     # Care is all of Care and half of Any. Of the first two rows only one has the flu.
@@ -83,7 +83,7 @@ def test_both_ends_of_a_range_belong_to_it() -> None:
     assert counts(point, (0,), (ranges([5, 0, 5.1, 0], [9, 5, 9, 4.9]),)).tolist() == [1, 1, 0, 0]
 
 
-def test_a_point_among_ranges_is_inside_or_not() -> None:
+def test_point_among_ranges_is_inside_or_not() -> None:
     rows = distinct((ranges([5, 0], [5, 10]),))
     assert counts(rows, (0,), (ranges([5, 6], [10, 10]),)).tolist() == [1 + 0.5, 0 + 0.4]
 
@@ -94,20 +94,20 @@ def test_leaves_are_counted_and_not_measured() -> None:
     assert counts(distinct((ranges([1], [2]),)), (1,), (ranges([3], [4]),)).tolist() == [0]
 
 
-def test_a_missing_value_satisfies_no_predicate_and_spoils_no_sum() -> None:
+def test_missing_value_satisfies_no_predicate_and_spoils_no_sum() -> None:
     changed: dict[str, list[Any]] = ORIGINAL | {"age": [20, None, 40, 60], "illness": [None, "cold", "flu", "plague"]}
     whole = (ranges([0], [100]), ranges([0], [3]), ranges([0], [1]))
     true = distinct(tuple(each.original for each in attributes(original=changed)))
     assert counts(true, (0, 1, 1), whole).tolist() == [1]
 
 
-def test_what_is_published_exactly_has_no_error() -> None:
+def test_exact_publication_has_no_error() -> None:
     found = workload_error(link(exact(ORIGINAL), pa.table(ORIGINAL), SCHEMA, by="row"), Workload(queries=50))
     assert found.mean == 0
     assert found.windows[0].queries == 50
 
 
-def test_the_workload_error_is_the_mean_of_the_medians_of_the_windows() -> None:
+def test_workload_error_is_the_mean_of_the_medians_of_the_windows() -> None:
     # Selectivity 1: every query covers everything, so a window's error is the share of it that was not published.
     ages: dict[str, list[Any]] = {"row": list(range(8)), "age": [1] * 8, "job": ["Cook"] * 8, "illness": ["flu"] * 8}
     published = exact({name: values[1:4] for name, values in ages.items()})
@@ -118,7 +118,7 @@ def test_the_workload_error_is_the_mean_of_the_medians_of_the_windows() -> None:
     assert found.rows_left_out == 2
 
 
-def test_a_window_that_is_longer_than_the_stream_is_the_stream() -> None:
+def test_window_that_is_longer_than_the_stream_is_the_stream() -> None:
     found = workload_error(link(exact(ORIGINAL), pa.table(ORIGINAL), SCHEMA, by="row"), Workload(queries=5, window=99))
     assert len(found.windows) == 1
     assert found.rows_left_out == 0
@@ -136,13 +136,13 @@ def test_windows_by_output_order_need_no_link() -> None:
     assert workload_error_in_order(straight, pa.table(ages), schema, halves).mean == 0
 
 
-def test_a_publication_with_more_rows_than_the_original_is_counted_whole() -> None:
+def test_publication_with_more_rows_than_the_original_is_counted_whole() -> None:
     twice = exact({name: values * 3 for name, values in ORIGINAL.items()})
     found = workload_error_in_order(twice, pa.table(ORIGINAL), SCHEMA, Workload(selectivity=1, queries=5))
     assert found.mean == 2
 
 
-def test_queries_that_count_nobody_are_skipped_and_others_drawn() -> None:
+def test_queries_that_count_no_row_are_drawn_again() -> None:
     # One row of age 50: an interval of a tenth of the domain meets it about once in nine.
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
     original = pa.table({"row": [1], "age": [50]})
@@ -154,7 +154,7 @@ def test_queries_that_count_nobody_are_skipped_and_others_drawn() -> None:
     assert found.mean == pytest.approx(0.9)
 
 
-def test_a_window_without_any_countable_row_has_no_error() -> None:
+def test_window_without_any_countable_row_has_no_error() -> None:
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
     original = pa.table({"row": [1, 2], "age": pa.array([None, 5], pa.int64())})
     published = pa.table({"row": [2], "age_min": [0], "age_max": [100]})
@@ -171,7 +171,7 @@ def test_nothing_published_is_an_error_of_1() -> None:
     assert workload_error(link(empty, pa.table(ORIGINAL), SCHEMA, by="row"), Workload(queries=9)).mean == 1
 
 
-def test_a_window_error_is_the_median_and_not_the_mean() -> None:
+def test_window_error_is_the_median_and_not_the_mean() -> None:
     # Of the intervals [x, x + 30], x up to 70, one in seven has the age 10, which is published exactly: error 0.
     # Three in seven have the age 50, which is not published: error 1. So 1 is the median, and 3/4 the mean.
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
@@ -191,7 +191,7 @@ def test_every_seed_and_every_window_has_queries_of_its_own() -> None:
     assert workload_error(linked, Workload(queries=30, window=4, seed=1)).windows[0] != first
 
 
-def test_a_public_sample_rate_corrects_the_estimate() -> None:
+def test_public_sample_rate_corrects_the_estimate() -> None:
     # Selectivity 1: all four rows are asked for, two were published.
     half = exact(ORIGINAL).slice(0, 2)
     linked = link(half, pa.table(ORIGINAL), SCHEMA, by="row")
@@ -200,7 +200,7 @@ def test_a_public_sample_rate_corrects_the_estimate() -> None:
     assert workload_error(linked, Workload(selectivity=1, queries=3, sample_rate=0.25)).mean == 1
 
 
-def test_one_workload_asks_every_publication_the_same() -> None:
+def test_workload_asks_every_publication_the_same_queries() -> None:
     wide = pa.table(PUBLISHED | {"age_min": [0] * 4, "age_max": [100] * 4})
     first, second, again = (
         workload_error(link(table, pa.table(ORIGINAL), SCHEMA, by="row"), Workload(queries=40, seed=3))
@@ -211,7 +211,7 @@ def test_one_workload_asks_every_publication_the_same() -> None:
     assert first != second
 
 
-def test_the_sensitive_columns_can_be_chosen() -> None:
+def test_sensitive_columns_can_be_chosen() -> None:
     linked = link(pa.table(PUBLISHED), pa.table(ORIGINAL), SCHEMA, by="row")
     assert len(attributes_of(linked.published, linked.original, SCHEMA, Workload(sensitive=()))) == 2
     assert len(attributes_of(linked.published, linked.original, SCHEMA, Workload(sensitive=("illness",)))) == 3
@@ -231,7 +231,7 @@ def test_the_sensitive_columns_can_be_chosen() -> None:
         {"sensitive": "illness"},
     ],
 )
-def test_a_workload_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_workload_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(PolicyError):
         Workload(**wrong)
 
@@ -277,7 +277,7 @@ def test_many_queries_in_parts_are_answered_as_all_at_once(monkeypatch: pytest.M
         assert counts(rows, (0,), asked).tolist() == pytest.approx(together.tolist())
 
 
-def test_wider_boxes_answer_worse() -> None:
+def test_wider_boxes_raise_the_error() -> None:
     random = np.random.default_rng(2)
     ages = np.sort(np.clip(random.normal(40, 15, 400), 0, 100)).round(2)
     original = pa.table({"row": range(400), "age": ages})

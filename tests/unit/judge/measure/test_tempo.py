@@ -66,11 +66,11 @@ def test_rows_of_another_table_are_left_out() -> None:
     assert run([[77], [1], [], [78]], [1.0, 1.0, 1.0]).delays.tolist() == [2]
 
 
-def test_a_batch_that_the_clock_cannot_see_has_no_throughput() -> None:
+def test_batch_that_the_clock_cannot_see_has_no_throughput() -> None:
     assert run([[], [], [], []], [0.0, 1.0, 0.0]).throughput.size == 1
 
 
-def test_a_table_without_rows_measures_nothing() -> None:
+def test_table_without_rows_is_refused() -> None:
     with pytest.raises(InputError, match="no rows"):
         run([[]], [], rows=0)
     with pytest.raises(PolicyError, match="batch_rows"):
@@ -78,7 +78,7 @@ def test_a_table_without_rows_measures_nothing() -> None:
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
-def test_a_percentile_is_the_smallest_number_that_so_many_do_not_exceed(values: list[int]) -> None:
+def test_percentile_is_the_smallest_number_that_so_many_do_not_exceed(values: list[int]) -> None:
     found = distribution(values)
     for share, number in ((50, found.p50), (90, found.p90), (99, found.p99)):
         assert number in values

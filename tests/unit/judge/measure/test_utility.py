@@ -68,18 +68,18 @@ def test_what_needs_a_link_is_left_out_and_named() -> None:
     assert value(found, "worst window") >= value(found, "workload error")
 
 
-def test_rows_published_twice_or_without_an_original_make_up_for_nothing() -> None:
+def test_repeated_and_foreign_rows_do_not_replace_missing_ones() -> None:
     strays = PUBLISHED.slice(0, 5).set_column(0, "row", pa.array(range(100, 105)))
     more = pa.concat_tables([PUBLISHED, PUBLISHED.slice(0, 5), strays])
     found = measure_utility(more, ORIGINAL, SCHEMA, Asked(link="row"))
     assert [value(found, name) for name in ("published", "not published")] == [40, 10]
 
 
-def test_no_queries_are_asked_unless_wanted() -> None:
+def test_queries_are_optional() -> None:
     assert "workload error" not in names(measure_utility(PUBLISHED, ORIGINAL, SCHEMA))
 
 
-def test_numbers_instead_of_ranges_leave_little() -> None:
+def test_numbers_instead_of_ranges_limit_the_measures() -> None:
     numbers = PUBLISHED.drop_columns(["age_min", "age_max"]).append_column("age", PUBLISHED.column("age_min"))
     found = measure_utility(numbers, ORIGINAL, SCHEMA, Asked(link="row", k=5))
     assert found.left_out == ("lost detail, queries and learning: the table has numbers instead of ranges",)
@@ -102,12 +102,12 @@ def test_classifiers_have_a_figure_for_both_sources_and_their_notes_are_passed_o
     assert one.notes == ("the published rows have only one class in 2 of 2 runs, which is always predicted",)
 
 
-def test_a_link_that_is_none_is_refused() -> None:
+def test_unusable_link_is_refused() -> None:
     with pytest.raises(InputError, match="which links published rows"):
         measure_utility(PUBLISHED, ORIGINAL, SCHEMA, Asked(link="record"))
 
 
-def test_figures_for_programs_have_null_where_there_is_none() -> None:
+def test_json_has_null_for_undefined_figures() -> None:
     found = measure_utility(PUBLISHED.slice(0, 0), ORIGINAL, SCHEMA)
     told = json.loads(json.dumps(found.as_json(), allow_nan=False))
     assert told["rows"] == {"original": 40, "published": 0, "not published": 40, "groups": 0}

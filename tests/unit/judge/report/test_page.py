@@ -101,7 +101,7 @@ def game(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("name", ["report", "game"])
-def test_a_page_needs_nothing_but_itself(name: str, request: pytest.FixtureRequest) -> None:
+def test_page_is_self_contained(name: str, request: pytest.FixtureRequest) -> None:
     text = request.getfixturevalue(name)
     found = Elements(text)
     assert "script" not in found.names
@@ -111,7 +111,7 @@ def test_a_page_needs_nothing_but_itself(name: str, request: pytest.FixtureReque
     assert {each[1:] for each in found.addresses if each.startswith("#")} <= set(found.ids)
 
 
-def test_everything_that_was_found_is_there(report: str) -> None:
+def test_page_shows_every_finding(report: str) -> None:
     text = Elements(report).text
     for section in AUDIT.sections:
         assert section.title in text
@@ -124,14 +124,14 @@ def test_everything_that_was_found_is_there(report: str) -> None:
     assert "0.1235" in text
 
 
-def test_what_it_is_told_cannot_become_part_of_the_page(report: str) -> None:
+def test_input_is_escaped(report: str) -> None:
     assert "<script" not in report
     assert "<age>" not in report
     assert "echo <done>" not in report
     assert NASTY in Elements(report).text
 
 
-def test_the_summary_speaks_in_words(report: str) -> None:
+def test_summary_counts_broken_promises_and_warnings(report: str) -> None:
     text = Elements(report).text
     assert "1 broken promise was found. Do not publish this file." in text
     assert "Risks that no promise covers: 1 warning." in text
@@ -142,7 +142,7 @@ def test_what_was_not_checked_is_listed_with_its_reason(report: str) -> None:
     assert "Others? No population was given." in after
 
 
-def test_words_are_explained_and_the_way_to_repeat_it_is_told(report: str, game: str) -> None:
+def test_page_has_glossary_and_command(report: str, game: str) -> None:
     text = Elements(report).text
     for word in ("k-anonymity", "Person", "Group", "l-diversity", "t-closeness", "Prosecutor risk", "Epsilon"):
         assert word in text.partition("Glossary")[2]
@@ -151,7 +151,7 @@ def test_words_are_explained_and_the_way_to_repeat_it_is_told(report: str, game:
     assert "Canary" in Elements(game).text.partition("Glossary")[2]
 
 
-def test_it_is_made_for_paper_and_for_a_phone(report: str) -> None:
+def test_page_fits_paper_and_phones(report: str) -> None:
     assert "@media print" in report
     assert "size: A4" in report
     assert 'content="width=device-width' in report
@@ -159,15 +159,13 @@ def test_it_is_made_for_paper_and_for_a_phone(report: str) -> None:
     assert report.count("<table>") == report.count('<div class="wide"><table>') > 0
 
 
-def test_pictures_are_inside_with_their_captions(report: str) -> None:
+def test_pictures_are_embedded_with_captions(report: str) -> None:
     pytest.importorskip("matplotlib")
     assert report.count('src="data:image/png;base64,') == 2
     assert "The dashed line is the promised k" in Elements(report).text
 
 
-def test_without_matplotlib_there_are_no_pictures_and_a_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_page_without_matplotlib_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "have_matplotlib", lambda: False)
     write(AUDIT, tmp_path / "plain.html")
     write_game(with_claims(), tmp_path / "game.html", policy="some")
@@ -177,7 +175,7 @@ def test_without_matplotlib_there_are_no_pictures_and_a_sentence(
         assert "castleguard[plot]" in text
 
 
-def test_a_game_tells_every_claim_and_its_verdict(game: str) -> None:
+def test_game_page_states_every_claim_and_verdict(game: str) -> None:
     text = Elements(game).text
     assert "The claim of the policy itself, (0, 0.5), is not refuted." in text
     assert "The claim of Theorem 2 of the CASTLEGUARD paper, (1, 0.000772), is REFUTED." in text
@@ -185,7 +183,7 @@ def test_a_game_tells_every_claim_and_its_verdict(game: str) -> None:
     assert SAMPLED.guarantee(SCHEMA, seeded=False).sentence in text
 
 
-def test_a_game_without_a_claim_says_so(tmp_path: Path) -> None:
+def test_game_page_without_a_claim_says_so(tmp_path: Path) -> None:
     write_game(without_claim(), tmp_path / "game.html", policy="castle(k=5)")
     assert "claims no differential privacy" in (tmp_path / "game.html").read_text(encoding="utf-8")
 
@@ -199,7 +197,7 @@ def test_no_value_of_a_real_row_is_shown(tmp_path: Path) -> None:
     assert "is at least 1" not in text
 
 
-def test_a_page_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_unwritable_page_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="cannot write"):
         write(AUDIT, tmp_path)
 

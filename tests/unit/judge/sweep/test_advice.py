@@ -14,7 +14,7 @@ FIGURES = {
 }
 
 
-def test_the_knee_is_taken_and_the_next_steps_are_priced() -> None:
+def test_knee_is_recommended_with_the_effect_of_each_step() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits())
     assert found.sentences == (
         "Take k=10: loss 0.140, mean re-identification risk 0.080. "
@@ -25,14 +25,14 @@ def test_the_knee_is_taken_and_the_next_steps_are_priced() -> None:
     assert not found.warnings
 
 
-def test_a_limit_takes_settings_away() -> None:
+def test_limit_excludes_settings() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits(risk=0.05))
     assert (found.chosen, found.met) == (2, True)
     assert found.sentences[0].startswith("Take k=20: loss 0.300")
     assert "meets --max-risk 0.05" in found.sentences[0]
 
 
-def test_limits_that_nothing_meets_are_said_so_with_the_closest() -> None:
+def test_unmet_limits_are_reported_with_the_closest_setting() -> None:
     # Exceeded by: k=5 the risk by 300 %, k=10 by 60 %, k=20 the loss by 50 %.
     found = advise(weighed(GRID, FIGURES), GRID, Limits(loss=0.2, risk=0.05))
     assert (found.chosen, found.met) == (2, False)
@@ -42,18 +42,18 @@ def test_limits_that_nothing_meets_are_said_so_with_the_closest() -> None:
     )
 
 
-def test_one_limit_that_nothing_meets() -> None:
+def test_unmet_single_limit_is_reported() -> None:
     found = advise(weighed(GRID, FIGURES), GRID, Limits(loss=0.05))
     assert found.sentences[0].startswith("No setting meets --max-loss 0.05. The closest is k=5:")
 
 
-def test_a_step_that_is_refused_says_why() -> None:
+def test_step_that_is_refused_says_why() -> None:
     grid = castle_grid(k=[5, 50], delay=[20])
     found = advise(weighed(grid, {(5, 20): {"delay": 20}}), grid, Limits())
     assert any(s.startswith("k 50 instead of 5 is refused: delay must be at least k - 1") for s in found.sentences)
 
 
-def test_a_step_that_changes_nothing_says_so() -> None:
+def test_step_that_changes_nothing_says_so() -> None:
     grid = castle_grid(k=[5], delay=[50, 60])
     found = advise(weighed(grid, {(5, 50): {}, (5, 60): {"delay": 60}}), grid, Limits())
     assert found.sentences[1] == (
@@ -61,7 +61,7 @@ def test_a_step_that_changes_nothing_says_so() -> None:
     )
 
 
-def test_of_values_without_an_order_all_others_are_steps() -> None:
+def test_unordered_values_have_all_others_as_steps() -> None:
     grid = castle_grid(k=[5], delay=[50], order=["shuffled", "arrival", "input"])
     figures: dict[tuple[int, int, str], dict[str, float]] = {
         (5, 50, order): {} for order in ("shuffled", "arrival", "input")
@@ -70,14 +70,14 @@ def test_of_values_without_an_order_all_others_are_steps() -> None:
     assert [sentence.split()[1] for sentence in found.sentences[1:]] == ["arrival", "input"]
 
 
-def test_a_sample_that_is_small_for_the_delay_is_warned_of() -> None:
+def test_sample_too_small_for_the_delay_is_a_warning() -> None:
     grid = castle_grid(k=[5], delay=[50, 500])
     (warning,) = advise(weighed(grid, {(5, 50): {}, (5, 500): {"delay": 500}}), grid, Limits()).warnings
     assert warning.startswith("The sample of 1,000 rows is small for a delay of 500:")
     assert "Use 5,000 rows" in warning
 
 
-def test_a_delta_that_exposes_somebody_is_not_recommended() -> None:
+def test_delta_that_exposes_a_person_is_not_recommended() -> None:
     figures = {
         (5, 50): {"epsilon": 1.0, "delta": 0.1, "loss": 0.1},
         (10, 50): {"epsilon": 1.0, "delta": 0.01, "loss": 0.2},
@@ -92,7 +92,7 @@ def test_a_delta_that_exposes_somebody_is_not_recommended() -> None:
     assert any("k is not part of the risk" in warning for warning in found.warnings)
 
 
-def test_if_every_delta_exposes_somebody_that_is_said() -> None:
+def test_warning_if_every_delta_exposes_a_person() -> None:
     figures = {(k, 50): {"epsilon": 1.0, "delta": 0.1} for k in (5, 10, 20)}
     found = advise(weighed(GRID, figures), GRID, Limits())
     assert any(warning.startswith("Every claim has a delta above 1 in 1,000 rows") for warning in found.warnings)
@@ -106,7 +106,7 @@ def test_paper_mode_is_not_recommended_beside_strict_mode() -> None:
     assert any(warning.startswith("Paper mode is for research") for warning in found.warnings)
 
 
-def test_l_is_said_to_be_no_part_of_the_risk() -> None:
+def test_warning_that_l_is_not_part_of_the_risk() -> None:
     grid = castle_grid(k=[5], l=[1, 2], delay=[50])
     found = advise(weighed(grid, {(5, 1, 50): {}, (5, 2, 50): {"loss": 0.3}}), grid, Limits())
     assert any(warning.startswith("l is not part of the risk") for warning in found.warnings)
@@ -115,5 +115,5 @@ def test_l_is_said_to_be_no_part_of_the_risk() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(0, "0.000"), (0.0431, "0.043"), (0.00012, "0.00012"), (12.5, "12.50"), (1234.5, "1,234")]
 )
-def test_numbers_have_digits_to_compare_by(value: float, text: str) -> None:
+def test_numbers_have_enough_digits_to_compare(value: float, text: str) -> None:
     assert number(value) == text

@@ -10,13 +10,13 @@ from castleguard.judge.sweep.figures import from_json, over_runs
 from tests.unit.judge.sweep.made_up import FIGURES
 
 
-def test_figures_come_back_from_a_file_as_they_were() -> None:
+def test_figures_survive_a_round_trip_through_json() -> None:
     given = replace(FIGURES, loss=1 / 3, smallest_group=None)
     assert from_json(json.loads(json.dumps(given.as_json()))) == given
 
 
 @pytest.mark.parametrize("change", [{"loss": "much"}, {"more": 1}])
-def test_something_else_is_no_figures(change: dict[str, object]) -> None:
+def test_other_json_is_refused_as_figures(change: dict[str, object]) -> None:
     with pytest.raises(InputError):
         from_json({**FIGURES.as_json(), **change})
 

@@ -23,14 +23,14 @@ def kept(path: Path) -> Path:
     return path / RESULTS
 
 
-def test_what_is_done_is_known_at_the_next_start(tmp_path: Path) -> None:
+def test_finished_settings_are_restored(tmp_path: Path) -> None:
     kept(tmp_path / "out")
     again = Folder(tmp_path / "out", WHO)
     assert again.done == {FIRST.key: replace(FIGURES, loss=0.25), SECOND.key: FIGURES}
     again.close()
 
 
-def test_a_setting_is_on_disk_as_soon_as_it_is_added(tmp_path: Path) -> None:
+def test_setting_is_on_disk_as_soon_as_it_is_added(tmp_path: Path) -> None:
     folder = Folder(tmp_path, WHO)
     folder.add(FIRST, FIGURES)
     (line,) = (tmp_path / RESULTS).read_text(encoding="utf-8").splitlines()
@@ -39,7 +39,7 @@ def test_a_setting_is_on_disk_as_soon_as_it_is_added(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
-def test_a_last_line_that_was_cut_off_is_done_again(tmp_path: Path, cut: int) -> None:
+def test_truncated_last_line_is_dropped(tmp_path: Path, cut: int) -> None:
     results = kept(tmp_path)
     whole = results.read_bytes()
     results.write_bytes(whole[:-cut])
@@ -50,7 +50,7 @@ def test_a_last_line_that_was_cut_off_is_done_again(tmp_path: Path, cut: int) ->
     assert results.read_bytes() == whole
 
 
-def test_a_last_line_of_rubbish_is_done_again(tmp_path: Path) -> None:
+def test_invalid_last_line_is_dropped(tmp_path: Path) -> None:
     results = kept(tmp_path)
     with open(results, "ab") as file:
         file.write(b"\0\0\0\0\n")
@@ -60,7 +60,7 @@ def test_a_last_line_of_rubbish_is_done_again(tmp_path: Path) -> None:
     assert b"\0" not in results.read_bytes()
 
 
-def test_a_line_in_the_middle_that_is_broken_is_an_error(tmp_path: Path) -> None:
+def test_line_in_the_middle_that_is_broken_is_an_error(tmp_path: Path) -> None:
     results = kept(tmp_path)
     results.write_bytes(b"{broken\n" + results.read_bytes())
     with pytest.raises(InputError, match=r"damaged at line 1: start over with --overwrite"):
@@ -74,7 +74,7 @@ def test_another_sweep_is_refused_and_what_differs_is_named(tmp_path: Path) -> N
     assert len((tmp_path / RESULTS).read_bytes().splitlines()) == 2
 
 
-def test_overwrite_starts_anew_and_leaves_other_files_alone(tmp_path: Path) -> None:
+def test_overwrite_starts_over_and_keeps_other_files(tmp_path: Path) -> None:
     kept(tmp_path)
     (tmp_path / REPORT).write_text("old", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
@@ -85,7 +85,7 @@ def test_overwrite_starts_anew_and_leaves_other_files_alone(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", RESULTS, IDENTITY]
 
 
-def test_a_file_that_no_sweep_wrote_is_not_replaced(tmp_path: Path) -> None:
+def test_file_that_no_sweep_wrote_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / REPORT).write_text("mine", encoding="utf-8")
     with pytest.raises(OutputError, match=r"has a report.md from another program"):
         Folder(tmp_path, WHO)
@@ -100,13 +100,13 @@ def test_two_sweeps_do_not_write_to_one_folder(tmp_path: Path) -> None:
     Folder(tmp_path, WHO).close()
 
 
-def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(OutputError, match="cannot write"):
         Folder(tmp_path / "file" / "out", WHO)
 
 
-def test_a_file_is_told_by_its_size_and_time_and_not_by_what_is_in_it(tmp_path: Path) -> None:
+def test_identity_of_a_file_excludes_its_content(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("age\n42\n", encoding="utf-8")
     before = identity_of_file(path)

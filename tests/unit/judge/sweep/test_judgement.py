@@ -50,7 +50,7 @@ def test_groups_are_counted() -> None:
     assert found.untrue == 0
 
 
-def test_a_person_counts_once_for_the_risk() -> None:
+def test_person_counts_once_for_the_risk() -> None:
     twice = changed(ORIGINAL, "pid", [1, 2, 3, 3, 4])
     found = _judged([BOXES], twice, LINKED, cg.Castle(k=2, delay=10), link="row")
     assert found.smallest_group == 2
@@ -60,13 +60,13 @@ def test_a_person_counts_once_for_the_risk() -> None:
 @pytest.mark.parametrize(
     ("k", "l", "what"), [(3, 1, "1 groups with fewer than 3 persons"), (3, 3, "2 groups with fewer than 3 values")]
 )
-def test_a_publication_that_breaks_its_promise_ends_the_sweep(k: int, l: int, what: str) -> None:
+def test_publication_that_breaks_its_promise_ends_the_sweep(k: int, l: int, what: str) -> None:
     policy = cg.Castle(k=k, l=l, delay=10)
     with pytest.raises(CastleguardError, match=what):
         _judged([BOXES], ORIGINAL, LINKED, policy, link="row")
 
 
-def test_a_value_outside_its_box_ends_the_sweep_of_a_policy_without_noise() -> None:
+def test_value_outside_its_box_ends_the_sweep_of_a_policy_without_noise() -> None:
     with pytest.raises(CastleguardError, match="1 values outside their published range"):
         _judged(
             [BOXES],
@@ -94,7 +94,7 @@ def test_with_noise_k_and_l_are_checked_on_what_was_published() -> None:
         _judged([alike], ORIGINAL, LINKED, cg.Castleguard(k=2, l=2, delay=10, epsilon=1), link="row")
 
 
-def test_nothing_published_is_no_risk() -> None:
+def test_empty_publication_has_no_risk() -> None:
     found = _judged([BOXES.slice(0, 0)], ORIGINAL, LINKED, cg.Castle(k=2, delay=10), link="row")
     assert found == NOTHING
     assert (found.information_loss, found.mean_risk) == (None, 0)
@@ -113,13 +113,13 @@ def test_cells_are_counted_by_window() -> None:
     assert found.loss == pytest.approx((4 * 0.1 + 3 * 0.2) / 7)
 
 
-def test_a_cell_below_k_ends_the_sweep() -> None:
+def test_cell_below_k_ends_the_sweep() -> None:
     """The boxes have two rows and three, but a cell is a box with one ward."""
     with pytest.raises(CastleguardError, match="3 cells with fewer than 2 rows"):
         judge_cells([CELLS], AGES, SDGS.publication(AGES))
 
 
-def test_rows_of_two_windows_make_no_cell() -> None:
+def test_rows_of_two_windows_do_not_share_a_cell() -> None:
     one = CELLS.slice(0, 1)
     with pytest.raises(CastleguardError, match="2 cells with fewer than 2 rows"):
         judge_cells([one, one], AGES, SDGS.publication(AGES))
@@ -130,7 +130,7 @@ READINGS = pa.table(
 )
 
 
-def test_the_error_of_a_window_is_that_of_its_sorted_values() -> None:
+def test_error_of_a_window_is_that_of_its_sorted_values() -> None:
     first = pa.table({"age": [45.0, 15.0, 15.0, 45.0], "ward": ["b", "a", "a", "a"]})
     found = judge_windows([first, first.slice(0, 0), first.slice(0, 0)], READINGS, AGES, window=4, k=2)
     # Sorted: 10, 20, 30, 40 against 15, 15, 45, 45: squares 25, 25, 225, 25. Of two b and two a, one is wrong.
@@ -138,26 +138,26 @@ def test_the_error_of_a_window_is_that_of_its_sorted_values() -> None:
     assert (found.groups, found.smallest_group) == (2, 2)
 
 
-def test_the_last_window_is_what_the_flush_published() -> None:
+def test_last_window_is_what_the_flush_published() -> None:
     last = pa.table({"age": [60.0, 60.0], "ward": ["c", "c"]})
     found = judge_windows([last.slice(0, 0), last.slice(0, 0), last], READINGS, AGES, window=4, k=2)
     assert found.information_loss == pytest.approx((0.1 + 0) / 2)
 
 
-def test_a_window_that_left_rows_out_stands_for_all_of_it() -> None:
+def test_window_with_missing_rows_is_compared_with_all_its_originals() -> None:
     part = pa.table({"age": [20.0, 20.0], "ward": ["a", "b"]})
     found = judge_windows([part, part.slice(0, 0)], READINGS.slice(0, 4), AGES, window=4, k=2)
     # The sorted values at a quarter and three quarters of the way are 20 and 40.
     assert found.information_loss == pytest.approx((math.sqrt((0 + 400) / 2) / 100 + 0) / 2)
 
 
-def test_a_number_that_stands_for_too_few_rows_ends_the_sweep() -> None:
+def test_number_shared_by_too_few_rows_ends_the_sweep() -> None:
     first = pa.table({"age": [15.0, 15.0, 15.0, 45.0], "ward": ["b", "a", "a", "a"]})
     with pytest.raises(CastleguardError, match="numbers shared by fewer than 2 rows"):
         judge_windows([first, first.slice(0, 0), first.slice(0, 0)], READINGS, AGES, window=4, k=2)
 
 
-def test_the_largest_share_is_over_all_groups_and_columns() -> None:
+def test_largest_share_is_over_all_groups_and_columns() -> None:
     groups = np.array([0, 0, 0, 0, 1, 1])
     assert largest_share(groups, [np.array([7, 7, 7, 9, 7, 9])]) == 3 / 4
     assert largest_share(groups, [np.array([1, 2, 3, 4, 1, 2]), np.array([1, 2, 3, 4, 5, 5])]) == 1

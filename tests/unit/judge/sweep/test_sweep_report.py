@@ -23,7 +23,7 @@ ADVICE = advise(WEIGHED, GRID, Limits())
 PLACES = {outcome.setting.words(GRID.varied): at for at, outcome in enumerate(WEIGHED.outcomes)}
 
 
-def test_the_csv_has_every_figure_and_numbers_the_pareto_set() -> None:
+def test_csv_has_every_figure_and_numbers_the_pareto_set() -> None:
     rows = list(csv.DictReader(io.StringIO(as_csv(WEIGHED, GRID).decode())))
     assert [(row["k"], row["delay_given"], row["pareto"]) for row in rows] == [
         ("5", "20", "4"), ("5", "60", "3"), ("10", "20", "2"), ("10", "60", ""), ("40", "60", "1"),
@@ -32,7 +32,7 @@ def test_the_csv_has_every_figure_and_numbers_the_pareto_set() -> None:
     assert rows[1]["epsilon"] == ""
 
 
-def test_the_report_says_what_to_take_and_what_was_refused() -> None:
+def test_report_has_recommendation_and_refused_combinations() -> None:
     text = as_report({"data": "ages"}, WEIGHED, GRID, ADVICE, picture=True).decode()
     assert "- data: ages" in text
     assert ADVICE.sentences[0] in text
@@ -43,7 +43,7 @@ def test_the_report_says_what_to_take_and_what_was_refused() -> None:
     assert "picture.png" not in as_report({}, WEIGHED, GRID, ADVICE, picture=False).decode()
 
 
-def test_the_recommended_setting_has_a_star_in_the_table() -> None:
+def test_recommended_setting_has_a_star_in_the_table() -> None:
     titles, *rows = rows_of(WEIGHED, GRID, ADVICE.chosen)
     starred = [row for row in rows if row[0].endswith("*")]
     assert len(starred) == 1
@@ -52,11 +52,11 @@ def test_the_recommended_setting_has_a_star_in_the_table() -> None:
     assert len(rows_of(WEIGHED, GRID, ADVICE.chosen, only_best=True)) == 1 + 4
 
 
-def test_the_picture_is_a_png() -> None:
+def test_picture_is_a_png() -> None:
     assert draw(WEIGHED, GRID, ADVICE.chosen, title="ages").startswith(b"\x89PNG")
 
 
-def test_one_setting_alone_can_be_drawn() -> None:
+def test_single_setting_can_be_drawn() -> None:
     grid = castle_grid(k=[5], delay=[20])
     assert draw(weighed(grid, {(5, 20): {}}), grid, 0, title="alone").startswith(b"\x89PNG")
 

@@ -68,7 +68,7 @@ def test_every_setting_is_measured_and_its_books_balance(ground: Ground, grid: G
 
 
 @pytest.mark.compiled
-def test_a_sweep_without_a_folder_recommends_the_same(ground: Ground, grid: Grid, folder: Folder) -> None:
+def test_sweep_without_a_folder_recommends_the_same(ground: Ground, grid: Grid, folder: Folder) -> None:
     kept, found = sweep_run.recommend(ground, grid, folder), sweep_run.recommend(ground, grid)
     assert found.advice == kept.advice
     told = json.loads(json.dumps(found.as_json()))
@@ -81,7 +81,7 @@ def test_a_sweep_without_a_folder_recommends_the_same(ground: Ground, grid: Grid
 
 
 @pytest.mark.compiled
-def test_an_interrupted_sweep_does_only_what_is_left(
+def test_interrupted_sweep_measures_only_missing_settings(
     ground: Ground, grid: Grid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Policy] = []
@@ -116,7 +116,7 @@ def test_an_interrupted_sweep_does_only_what_is_left(
     third.close()
 
 
-def test_a_sweep_that_is_done_does_nothing(
+def test_finished_sweep_measures_nothing(
     ground: Ground, grid: Grid, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for setting in grid.settings:
@@ -125,7 +125,7 @@ def test_a_sweep_that_is_done_does_nothing(
     assert [outcome.figures for outcome in sweep_run.sweep(ground, grid.settings, folder, jobs=2)] == [FIGURES] * 4
 
 
-def test_a_broken_promise_names_its_setting_and_keeps_what_is_done(
+def test_broken_promise_names_its_setting_and_keeps_finished_ones(
     ground: Ground, grid: Grid, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(ground: Ground, policy: Policy) -> Figures:
@@ -148,7 +148,7 @@ def test_several_seeds_are_several_runs(ground: Ground, grid: Grid) -> None:
     assert both.loss == pytest.approx(sum(losses) / 2)
 
 
-def test_a_column_named_like_the_link_does_no_harm(ground: Ground) -> None:
+def test_column_named_like_the_link_is_allowed(ground: Ground) -> None:
     schema = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("row", lower=0, upper=10, step=1)], public=("_row",))
     sample = pa.table({"row": [1, 2, 3, 4], "_row": ["a", "b", "c", "d"]})
     found = measure(Ground(sample, schema, (0,)), cg.Castle(k=2, delay=3))
@@ -156,7 +156,7 @@ def test_a_column_named_like_the_link_does_no_harm(ground: Ground) -> None:
 
 
 @pytest.mark.compiled
-def test_one_setting_needs_no_process_of_its_own(ground: Ground, folder: Folder) -> None:
+def test_single_setting_runs_in_this_process(ground: Ground, folder: Folder) -> None:
     grid = make_grid({"k": [3], "delay": [40]}, castle, ground.schema)
     before = len(multiprocessing.active_children())
     during: list[int] = []

@@ -33,7 +33,7 @@ def of_counts(*groups: list[int]) -> Tally:
     return tally(found[:, 0], found[:, 1], None, count=len(groups))
 
 
-def test_values_are_counted_by_what_they_are_published_as() -> None:
+def test_values_are_counted_by_their_published_label() -> None:
     cost = Sensitive("cost", bins=[10, 20])
     assert value_codes(pa.chunked_array([[5.0, 10.0, 19.9, 20.0, None]]), cost).tolist() == [0, 1, 1, 2, 3]
     assert value_codes(pa.chunked_array([["< 10", "[10, 20)", ">= 20"]]), cost).tolist() == [0, 1, 2]
@@ -42,7 +42,7 @@ def test_values_are_counted_by_what_they_are_published_as() -> None:
     assert len(set(value_codes(pa.chunked_array([["x", "y", "x"]]), Sensitive("any")).tolist())) == 2
 
 
-def test_a_person_counts_once_for_a_value() -> None:
+def test_person_counts_once_for_a_value() -> None:
     # Group 0: person 1 has value 0 twice, person 2 has value 1. Group 1: persons 1 and 2 have value 0.
     groups, values, persons = np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 0, 0]), np.array([1, 1, 2, 1, 2])
     found = tally(groups, values, persons, count=2)
@@ -69,7 +69,7 @@ def test_recursive_diversity_compares_the_largest_count_with_the_tail() -> None:
     assert judge_recursive(counted, c=4.0, l=3).failed.tolist() == [False, True]
 
 
-def test_a_group_that_fails_only_where_a_person_repeats_is_no_proof() -> None:
+def test_failure_with_a_repeated_person_is_not_a_proof() -> None:
     # docs/proofs/criteria.md: {(p1, a), (p2, b)} and {(p1, a), (p3, b)} pass, their union has one a and two b.
     groups, values, persons = np.zeros(4, np.int64), np.array([0, 1, 0, 1]), np.array([1, 2, 1, 3])
     found = judge_entropy(tally(groups, values, persons, count=1), 2)
@@ -94,7 +94,7 @@ def test_salaries_of_the_paper_have_the_distances_that_it_prints() -> None:
     assert distances(coordinates(groups, "equal"), coordinates(everybody, "equal")) == pytest.approx([2 / 3, 2 / 3])
 
 
-def test_distances_by_a_tree_agree_with_moving_shares_about() -> None:
+def test_tree_distances_equal_those_of_moving_mass() -> None:
     tree = Hierarchy.from_mapping({"any": {"x": {"xx": ["a", "b"], "xy": ["c"]}, "y": ["d", "e", "f"], "z": ["g"]}})
     draw = np.random.default_rng(1)
     p, q = (draw.dirichlet(np.full(8, 0.5), 50) for _ in range(2))
@@ -104,7 +104,7 @@ def test_distances_by_a_tree_agree_with_moving_shares_about() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_another_library_finds_the_same(seed: int) -> None:
+def test_criteria_agree_with_pycanon(seed: int) -> None:
     """pycanon counts rows, so every row is a person here. It sorts the counts of (c, l)-diversity the other way round,
     and takes the rarest value for the most frequent one: that is compared as it does it, and not as the paper does.
     """
@@ -142,7 +142,7 @@ def _other_way_round(counted: Tally, group: int, l: int) -> int:
     return int(rising[0] / rising[l - 1 :].sum() + 1)
 
 
-def test_a_value_has_the_code_of_its_label_published_or_not() -> None:
+def test_value_has_the_code_of_its_label_published_or_not() -> None:
     fare = Sensitive("fare", bins=[10, 20])
     assert value_codes(pa.chunked_array([pa.array([9.9, 10.0, 25.0, None])]), fare).tolist() == [0, 1, 2, 3]
     labels = pa.chunked_array([pa.array(["< 10", "[10, 20)", ">= 20", None])])

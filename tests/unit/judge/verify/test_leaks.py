@@ -36,12 +36,12 @@ def leaks(linked: bool, **columns: object) -> Leaks:
     return find_leaks(published, ORIGINAL, SCHEMA, row=ROW if linked else None, link="row" if linked else None)
 
 
-def test_values_that_belong_to_a_column_are_no_identifiers() -> None:
+def test_expected_values_of_a_column_are_not_identifiers() -> None:
     # Wards and bounds of ages are written like identifiers, by chance.
     assert leaks(False) == leaks(True) == Leaks((), (), ())
 
 
-def test_the_person_column_is_found_by_its_name() -> None:
+def test_person_column_is_found_by_its_name() -> None:
     for linked in (False, True):
         assert leaks(linked, pid=[11, 12, 13, 11, 12, 13]) == Leaks(("pid",), ("pid",), ())
 
@@ -55,13 +55,13 @@ def test_identifiers_under_another_name_are_found() -> None:
     assert leaks(True, ward=[11, 12, 13, 11, 12, 13]).identifiers == ("ward",)
 
 
-def test_a_column_that_follows_persons_is_a_pseudonym() -> None:
+def test_column_in_one_to_one_correspondence_with_persons_is_a_pseudonym() -> None:
     secret = ["x", "y", "z", "x", "y", "z"]
     assert leaks(True, note=secret) == Leaks(("note",), (), ("note",))
     assert leaks(True, note=["x", "y", "z", "x", "y", "x"]).pseudonyms == ()
     assert leaks(False, note=secret).pseudonyms == ()
 
 
-def test_without_persons_there_is_nothing_to_look_for() -> None:
+def test_no_leaks_are_found_without_a_person_column() -> None:
     nobody = Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["illness"])
     assert find_leaks(pa.table(PUBLISHED), ORIGINAL, nobody) == Leaks(("ward", "row"), (), ())

@@ -19,13 +19,13 @@ from castleguard.judge.verify.release_times import (
 from castleguard.privacy.closeness import Closeness
 
 
-def test_a_row_that_comes_after_one_that_arrived_much_later_was_late() -> None:
+def test_row_published_after_a_much_later_arrival_is_late() -> None:
     assert late_rows(np.array([5, 0, 1]), 4) == 1  # row 5 had arrived: row 0 had to leave with row 4, row 1 did not
     assert late_rows(np.array([5, 1, 0]), 5) == 0
     assert late_rows(np.array([], dtype=np.int64), 5) == 0
 
 
-def test_a_row_in_time_is_never_called_late() -> None:
+def test_punctual_row_is_never_late() -> None:
     draw = np.random.default_rng(0)
     for delay in (1, 5, 40):
         arrived = np.arange(300)
@@ -34,7 +34,7 @@ def test_a_row_in_time_is_never_called_late() -> None:
         assert late_rows(arrived[order], delay) == 0
 
 
-def test_a_group_is_released_between_its_first_arrival_and_its_last_deadline() -> None:
+def test_group_is_released_between_its_first_arrival_and_its_last_deadline() -> None:
     found = spans(np.array([0, 1, 0]), np.array([2, 4, 7]), delay=3, arrivals=10, count=2)
     assert found.first.tolist() == [2, 4]
     assert found.last.tolist() == [9, 7]  # 7 + 3 is beyond the last arrival
@@ -54,7 +54,7 @@ def test_running_distributions() -> None:
     assert can_follow(column)
 
 
-def test_a_group_far_from_public_shares_is_proof() -> None:
+def test_group_far_from_public_shares_is_a_proof() -> None:
     counted = tally(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 0]), np.arange(4), count=2)
     column = Column(np.zeros(0, np.int64), 2, "equal")
     found = judge_public(counted, Closeness(t=0.3, alpha=1.0), column, np.array([0.5, 0.5]))
@@ -62,7 +62,7 @@ def test_a_group_far_from_public_shares_is_proof() -> None:
     assert found.proved.tolist() == [False, True]
 
 
-def test_a_group_in_which_a_person_repeats_is_no_proof() -> None:
+def test_group_with_a_repeated_person_is_not_a_proof() -> None:
     # Person 7 has value 0 twice in group 0: each of two releases may have had other values beside it.
     counted = tally(np.array([0, 0, 1]), np.array([0, 0, 0]), np.array([7, 7, 8]), count=2)
     public = judge_public(counted, Closeness(t=0.1), Column(np.zeros(0, np.int64), 2, "equal"), np.array([0.5, 0.5]))
@@ -72,7 +72,7 @@ def test_a_group_in_which_a_person_repeats_is_no_proof() -> None:
         assert found.proved.tolist() == [False, True]
 
 
-def test_a_group_is_broken_only_if_no_moment_explains_it() -> None:
+def test_group_fails_only_if_no_moment_explains_it() -> None:
     # The first 50 rows have value 0, the last 50 value 1. Group 0 has value 0 only, group 1 value 1 only.
     codes = np.repeat([0, 1], 50)
     column = Column(codes, 3, "equal")
@@ -90,7 +90,7 @@ def test_a_group_is_broken_only_if_no_moment_explains_it() -> None:
 @pytest.mark.parametrize(
     "reference", [{}, {"reference": "window", "window": 40}, {"reference": "decay", "decay": 0.97}]
 )
-def test_releases_that_passed_are_never_called_broken(distance: Distance, reference: dict[str, Any]) -> None:
+def test_releases_that_passed_are_never_proved_broken(distance: Distance, reference: dict[str, Any]) -> None:
     """Values drift with time. A group is made of up to three releases, each within t of the distribution of its moment,
     of rows that arrived within the delay before: whatever the group looks like as a whole, nothing is proved of it.
     """

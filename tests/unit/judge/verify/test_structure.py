@@ -55,14 +55,14 @@ def check(published: pa.Table, k: int = 2, l: int = 1, original: pa.Table | None
     return found.violations
 
 
-def test_a_table_that_keeps_the_promise_is_verified() -> None:
+def test_table_that_keeps_the_promise_is_verified() -> None:
     found = verify(pa.table(PUBLISHED), pa.table(ORIGINAL), SCHEMA, k=2, l=1, link="row")
     assert found.ok
     assert (found.rows, found.groups, found.fewest_persons, found.fewest_values) == (6, 2, 2, 1)
     assert str(found).startswith("verified: 6 rows in 2 groups, each with at least 2 persons and 1 values")
 
 
-def test_missing_persons_add_nobody() -> None:
+def test_missing_persons_add_no_person() -> None:
     # The second group has the persons c and d: row 6 has none.
     assert check(pa.table(PUBLISHED), k=3) == {"groups with fewer than 3 persons": 2}
     assert verify(pa.table(PUBLISHED), pa.table(ORIGINAL), SCHEMA, k=2, link="row").persons_per_group == (2, 2)
@@ -76,7 +76,7 @@ def test_values_in_the_same_bin_are_one_value() -> None:
     assert check(pa.table(PUBLISHED), l=3) == {"groups with fewer than 3 values of a sensitive column": 2}
 
 
-def test_a_group_is_told_apart_by_its_label_even_if_both_cover_the_same_leaves() -> None:
+def test_groups_with_different_labels_over_the_same_leaves_are_distinct() -> None:
     broken = changed(job=["Care"] * 2 + ["Any"] * 4)
     assert check(broken) == {}
     single = Hierarchy.from_mapping({"Any": {"All": ["Nurse", "Carer", "Cook"]}})
@@ -106,29 +106,29 @@ def test_a_group_is_told_apart_by_its_label_even_if_both_cover_the_same_leaves()
         (lambda: changed(name=["a", "b", "c", "c", "d", "e"]), "undeclared columns"),
     ],
 )
-def test_every_kind_of_damage_is_found(tampered: Callable[[], pa.Table], violation: str) -> None:
+def test_every_kind_of_violation_is_found(tampered: Callable[[], pa.Table], violation: str) -> None:
     assert violation in check(tampered())
 
 
-def test_a_row_for_the_root_only_must_be_at_the_root() -> None:
+def test_row_for_the_root_only_must_be_at_the_root() -> None:
     # Row 6 has no age, which is answered with the root.
     narrow = changed(day_max=[dt.date(2026, 1, 3)] * 2 + [dt.date(2026, 1, 7)] * 4)
     assert check(narrow) == {"values outside their published range": 1}
 
 
-def test_a_refused_row_must_not_be_published() -> None:
+def test_rejected_row_must_not_be_published() -> None:
     original = pa.table(ORIGINAL | {"job": ["Nurse", "Carer", "Cook", "Baker", "Nurse", None]})
     violations = check(pa.table(PUBLISHED), original=original)
     assert violations["published rows that should have been rejected"] == 2
 
 
-def test_the_sentence_names_what_is_violated_and_no_value() -> None:
+def test_sentence_names_what_is_violated_and_no_value() -> None:
     found = verify(changed(row=[2, 1, 4, 3, 5, 5]), pa.table(ORIGINAL), SCHEMA, k=3, link="row")
     assert str(found).startswith("VIOLATED: 1 rows published more than once; ")
     assert "flu" not in str(found)
 
 
-def test_groups_must_be_complete_when_their_first_table_is_out() -> None:
+def test_groups_must_be_complete_in_their_first_table() -> None:
     table = pa.table(PUBLISHED)
     original = pa.table(ORIGINAL)
     whole = verify([table.slice(0, 2), table.slice(2)], original, SCHEMA, k=2, link="row", every_moment=True)
@@ -152,7 +152,7 @@ def test_intervals_and_texts_are_read_as_well_as_bounds_and_types() -> None:
     assert verify(pa.table(intervals), original, SCHEMA, k=2, link="row") == expected
 
 
-def test_a_value_on_the_upper_bound_is_inside_only_in_paper_mode() -> None:
+def test_value_on_the_upper_bound_is_inside_only_in_paper_mode() -> None:
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10)], public=["row"])
     original = pa.table({"row": [1, 2], "age": [40, 50]})
     published = pa.table({"row": [1, 2], "age_min": [40, 40], "age_max": [50, 50]})
@@ -177,19 +177,19 @@ def test_timestamps_are_compared_in_utc() -> None:
     assert verify(published, original, schema, k=2, link="row").ok
 
 
-def test_the_information_loss_is_the_mean_share_of_the_domains() -> None:
+def test_information_loss_is_the_mean_share_of_the_domains() -> None:
     # First group: age 10/100, days 2/10, job 1/2 (two of three leaves); second group: everything.
     assert information_loss(pa.table(PUBLISHED), SCHEMA) == pytest.approx((2 * (0.1 + 0.2 + 0.5) / 3 + 4) / 6)
     assert str(information_loss(pa.table(PUBLISHED).slice(0, 0), SCHEMA)) == "nan"
 
 
-def test_a_domain_that_was_observed_is_what_was_published() -> None:
+def test_observed_domain_is_the_published_range() -> None:
     schema = Schema(person=None, quasi_identifiers=[Numeric("x")], public=["row"])
     published = pa.table({"row": [1, 2, 3], "x_min": [0.0, 0.0, 5.0], "x_max": [5.0, 5.0, 10.0]})
     assert information_loss(published, schema) == pytest.approx(0.5)
 
 
-def test_an_empty_table_is_verified() -> None:
+def test_empty_table_is_verified() -> None:
     found = verify(pa.table(PUBLISHED).slice(0, 0), pa.table(ORIGINAL), SCHEMA, k=2, link="row", every_moment=True)
     assert str(found) == "verified: nothing was published"
 

@@ -34,14 +34,14 @@ def bounded(most_pairs: int = 10**9, **columns: list[object]) -> tuple[int, Boun
     return kept.too_many, bound_groups(sides, group_numbers(sides), originals, kept, most_pairs=most_pairs)
 
 
-def test_persons_are_bounded_by_rows_and_by_who_could_be_there() -> None:
+def test_persons_are_bounded_by_rows_and_by_candidates() -> None:
     too_many, found = bounded()
     # The groups by their lower bound: the root with one row, 20 to 30 with three, 40 to 50 with two rows of d.
     assert (too_many, found.impossible.tolist()) == (0, [0, 0, 0])
     assert found.most_persons.tolist() == [1, 3, 1]
 
 
-def test_a_row_that_nothing_can_have_become_is_counted() -> None:
+def test_row_without_a_matching_original_is_counted() -> None:
     # Nobody between 20 and 30 has a rash, and of three flus there are only two.
     too_many, found = bounded(illness=["flu", "cold", "rash", "flu", "flu", "flu"])
     assert too_many == 0
@@ -50,13 +50,13 @@ def test_a_row_that_nothing_can_have_become_is_counted() -> None:
     assert bounded(age_min=[20, 20, 60, 40, 40, 0], age_max=[30, 30, 70, 50, 50, 100])[1].impossible.sum() == 1
 
 
-def test_a_value_without_a_range_is_at_the_root_only() -> None:
+def test_value_without_a_range_is_at_the_root_only() -> None:
     # The last row has no age. If it came out between 20 and 30, a third flu would be missing there.
     found = bounded(age_min=[20, 20, 20, 40, 40, 20], age_max=[30, 30, 30, 50, 50, 30])[1]
     assert found.impossible.tolist() == [1, 0]
 
 
-def test_a_value_that_is_for_the_root_is_nowhere_else() -> None:
+def test_value_for_the_root_matches_only_the_root() -> None:
     """An age outside the domain is clamped to its end, but such a row is published at the root only."""
     schema = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100, outside="root")])
     original = pa.table({"pid": ["a", "b", "c"], "age": [100, 95, 130]})
@@ -81,7 +81,7 @@ def test_too_many_groups_are_sampled() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_was_published_truly_is_never_refuted(seed: int) -> None:
+def test_true_publication_is_never_refuted(seed: int) -> None:
     """Any rows put into any groups, with boxes around them: the bounds are never below the truth."""
     draw = np.random.default_rng(seed)
     count = 60
