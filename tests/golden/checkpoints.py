@@ -23,7 +23,7 @@ from tests.golden.draws import Draws
 from tests.golden.files import add_letters, add_parts, write_rows
 from tests.golden.outcomes import Outcome
 from tests.golden.policies import is_timed
-from tests.golden.snapshots import SNAPSHOTS
+from tests.golden.snapshots import SNAPSHOTS, Kept
 from tests.golden.worlds import Written, make_rows
 
 FOLDER = Path(__file__).parent / "checkpoints"
@@ -36,13 +36,8 @@ _KEY = "GOLDEN_SITES_KEY"
 
 
 @dataclass(frozen=True)
-class KeptCheckpoint:
-    """A job, from one JSONL file to JSONL parts, that has a checkpoint kept. The same policy has a snapshot kept."""
-
-    name: str
-    policy: Written
-    schema: Written
-    numbers: Any = None
+class KeptCheckpoint(Kept):
+    """A job, from one JSONL file to JSONL parts, with a kept checkpoint; its policy also has a kept snapshot."""
 
     @property
     def path(self) -> Path:

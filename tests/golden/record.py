@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from tests.golden.cases import COUNT, Case
-from tests.golden.checkpoints import CHECKPOINTS, KeptCheckpoint
+from tests.golden.checkpoints import CHECKPOINTS
 from tests.golden.outcomes import Digests, Outcome, digests_of
 from tests.golden.snapshots import SNAPSHOTS, Kept
 from tests.golden.surfaces import run_case
@@ -71,7 +71,7 @@ def check_case(entry: dict[str, Any]) -> str | None:
     )
 
 
-def check_kept(kept: Kept | KeptCheckpoint, entry: dict[str, Any]) -> str | None:
+def check_kept(kept: Kept, entry: dict[str, Any]) -> str | None:
     """One line if a restored snapshot or checkpoint publishes other rows than before."""
     words = differing(entry, digests_of(kept.restore(kept.path.read_bytes())))
     if not words:
@@ -89,7 +89,7 @@ def _record_cases() -> list[dict[str, Any]]:
     ]
 
 
-def _record_kept(found: Iterable[Kept | KeptCheckpoint], known: dict[str, Any], names: list[str]) -> dict[str, Any]:
+def _record_kept(found: Iterable[Kept], known: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """Write kept files, all or those with these names; the digests of all."""
     entries = {}
     for kept in found:

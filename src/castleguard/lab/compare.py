@@ -25,7 +25,7 @@ class Compared:
             return about | {"refused": self.refused}
         found = asdict(self.measured)
         found |= {"rows_per_second": self.measured.rows_per_second, "broken": self.measured.broken}
-        return about | {name: _plain(value) for name, value in found.items()}
+        return about | {name: _json_value(value) for name, value in found.items()}
 
 
 def choose(keys: Sequence[str] = ()) -> tuple[Method, ...]:
@@ -48,6 +48,6 @@ def compare(task: Task, methods: Sequence[Method] = METHODS) -> Iterator[Compare
             yield Compared(method=method, measured=measure(outcome, task))
 
 
-def _plain(value: object) -> object:
+def _json_value(value: object) -> object:
     """JSON has no NaN and no infinity."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -106,7 +106,7 @@ def write(folder: Path, facts: Facts, results: Sequence[Result]) -> None:
         "scale": asdict(facts.scale),
         "versions": facts.versions,
         "seconds": facts.seconds,
-        "results": [_plain(result) for result in results],
+        "results": [_as_json(result) for result in results],
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -212,7 +212,7 @@ def _stays(letter: str) -> bool:
     return letter.isalnum() or letter in " -_"
 
 
-def _plain(result: Result) -> dict[str, Any]:
+def _as_json(result: Result) -> dict[str, Any]:
     """Data of a result: for the overview, and for further computation."""
     return {
         "figure": result.figure,

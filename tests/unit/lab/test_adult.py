@@ -1,4 +1,4 @@
-"""Adult: the rows of both variants, and schemas as the two papers have them."""
+"""Adult: rows of both variants, and the schemas of the two papers."""
 
 from pathlib import Path
 

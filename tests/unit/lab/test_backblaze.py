@@ -1,4 +1,4 @@
-"""Power-on hours: what is credible of them."""
+"""Power-on hours: the credible values."""
 
 from pathlib import Path
 

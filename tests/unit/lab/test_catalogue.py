@@ -87,7 +87,7 @@ def test_run_yields_the_requested_figures() -> None:
 
 
 def test_experiments_run_one_by_one() -> None:
-    """So that what is finished can be shown while the next one runs."""
+    """So that finished results can be shown while the next experiment runs."""
     began: list[int] = []
 
     def run(scale: Scale) -> Sequence[Result]:

@@ -1,4 +1,4 @@
-"""All methods on the same rows: each runs, is judged, and says so where it cannot run."""
+"""All methods on the same rows: each is run and measured, or gives a reason why it cannot run."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_citadel_loses_less_than_castle_and_promises_more() -> None:
 def test_condensation_keeps_k_and_neither_the_delay_nor_l(all_compared: dict[str, Compared]) -> None:
     measured = all_compared["dynamic-group"].measured
     assert measured is not None
-    # All rows leave at the end: those that are more than 60 before it are late.
+    # All rows leave at the end: those more than 60 rows before it are late.
     assert measured.late == 400 - 61
     assert measured.below_k == measured.suppressed == measured.outside == 0
 

@@ -1,4 +1,4 @@
-"""Data sets: where they are looked for, what is refused, and how they are fetched; against a server of this process."""
+"""Data sets: lookup, refused files, and downloads from a server in this process."""
 
 import gzip
 import hashlib
@@ -20,7 +20,7 @@ SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
 
 class Publisher(BaseHTTPRequestHandler):
-    """Has one file, and another that is not what it should be."""
+    """A server with one right file and one wrong file."""
 
     def do_GET(self) -> None:
         """Answer."""
@@ -30,7 +30,7 @@ class Publisher(BaseHTTPRequestHandler):
         self.wfile.write(found or b"")
 
     def log_message(self, *words: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def put(folder: Path, content: bytes, name: str = "rows.csv") -> Path:
 Places = tuple[Path, Path]
 
 
-# Where files are looked for
+# Lookup
 
 
 def test_the_named_folder_comes_before_the_cache(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +119,7 @@ def test_a_missing_file_is_one_sentence_with_source_and_place(places: Places, mo
         require(["made"])
 
 
-# What is refused
+# Refused files
 
 
 def test_another_file_is_refused(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,16 +139,16 @@ def test_damaged_archive_is_refused_with_a_message(places: Places, monkeypatch: 
         read(file)
 
 
-# Fetching
+# Downloads
 
 
 def test_a_download_lands_in_the_cache_and_can_be_read(
     places: Places, publisher: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = declare(monkeypatch, f"{publisher}/right.csv")
-    said: list[str] = []
-    assert download(["made"], say=said.append) == [places[1] / "made" / "rows.csv"]
-    assert said == [f"fetching {publisher}/right.csv"]
+    messages: list[str] = []
+    assert download(["made"], say=messages.append) == [places[1] / "made" / "rows.csv"]
+    assert messages == [f"fetching {publisher}/right.csv"]
     assert read(file) == CONTENT
     assert os.listdir(places[1] / "made") == ["rows.csv"]
     assert download(["made"]) == []  # it is here

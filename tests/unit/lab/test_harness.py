@@ -1,4 +1,4 @@
-"""What is measured of an outcome, by hand; and every fault that an outcome can have is found."""
+"""Measures of an outcome by hand, and detection of every fault."""
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ def _task(pid: list[int] | None = None, x: list[int | None] | None = None, delay
 
 
 def _outcome(*boxes: tuple[int, int, int], released: list[int] | None = None, changed: bool = False) -> Outcome:
-    """Rows as (number, least, largest)."""
+    """Rows as (number, smallest, largest)."""
     row, low, high = zip(*boxes, strict=True)
     illness = ["?" if changed else "ab"[number % 2] for number in row]
     table = pa.table({"x_min": low, "x_max": high, "illness": illness, LINK: row})

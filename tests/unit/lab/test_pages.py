@@ -1,4 +1,4 @@
-"""Result pages: what they say, that papers can be run one by one, and that nothing of the machine is in them."""
+"""Result pages: content, papers run one by one, and nothing about the machine."""
 
 import json
 from dataclasses import replace
@@ -92,12 +92,12 @@ def test_the_overview_has_all_papers_that_were_run(tmp_path: Path) -> None:
     text = (tmp_path / "README.md").read_text(encoding="utf-8")
     assert "3 statements: 2 reproduced, 0 partly, 1 not reproduced, 0 not comparable." in text
     lines = [line for line in text.splitlines() if line.startswith("| castle ") or line.startswith("| doca ")]
-    told = "Loss \\| falls. | It falls by half."
+    statement = "Loss \\| falls. | It falls by half."
     # In the order of the papers, not of the runs.
     assert lines == [
-        f"| castle | [Figure 5a](castle.md#figure-5a-loss-on-k) | {told} | not reproduced |",
-        f"| castle | [Figure 5a](castle.md#figure-5a-loss-on-k) | {told} | reproduced |",
-        f"| doca | [Table 1](doca.md#table-1-loss-on-k) | {told} | reproduced |",
+        f"| castle | [Figure 5a](castle.md#figure-5a-loss-on-k) | {statement} | not reproduced |",
+        f"| castle | [Figure 5a](castle.md#figure-5a-loss-on-k) | {statement} | reproduced |",
+        f"| doca | [Table 1](doca.md#table-1-loss-on-k) | {statement} | reproduced |",
     ]
     assert "The pages: [castle](castle.md), [doca](doca.md)." in text
 

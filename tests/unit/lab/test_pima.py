@@ -1,4 +1,4 @@
-"""Pima: rows with persons, and the outcome as what is protected."""
+"""Pima: rows with persons, and a protected outcome."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Made-up data: that they are distributed as they say."""
+"""Made-up data follow the stated distributions."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ CHI_SQUARE_9 = 27.88  # above it lies one of a thousand samples with 9 degrees o
 
 
 def chi_square(values: NDArray[np.int64], shares: NDArray[np.float64]) -> float:
-    """How far the counts of 1, 2, ... are from what their shares let expect."""
+    """Distance of the counts of 1, 2, ... from their expected values."""
     expected = shares * values.size
     counts = np.bincount(values, minlength=shares.size + 1)[1:]
     return float(((counts - expected) ** 2 / expected).sum())

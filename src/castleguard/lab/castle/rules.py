@@ -149,10 +149,10 @@ def together(judgements: Mapping[str, Judgement]) -> Judgement:
     """One verdict for several curves: theirs if all agree, else partly. If they are many, only the worst are listed."""
     verdicts = {each.verdict for each in judgements.values()}
     worst = min(verdicts, key=_ORDER.index)
-    told = {name: each for name, each in judgements.items() if each.verdict == worst or len(judgements) <= FEW}
-    words = "; ".join(f"{name}: {each.found}" for name, each in list(told.items())[:FEW])
+    listed = {name: each for name, each in judgements.items() if each.verdict == worst or len(judgements) <= FEW}
+    words = "; ".join(f"{name}: {each.found}" for name, each in list(listed.items())[:FEW])
     if len(judgements) > FEW:
-        share = f"at all {len(told)}" if len(verdicts) == 1 else f"{worst} at {len(told)} of {len(judgements)}"
+        share = f"at all {len(listed)}" if len(verdicts) == 1 else f"{worst} at {len(listed)} of {len(judgements)}"
         words = f"{share}, such as {words}"
     return Judgement(verdicts.pop() if len(verdicts) == 1 else "partly", words)
 

@@ -93,10 +93,10 @@ def judge_shape(shares: Shares, phis: Sequence[float], rates: Sequence[float]) -
     verdict: Word = "reproduced" if all(step > -_SLACK for step in steps) and all(ends) else "not reproduced"
     if verdict == "not reproduced" and all(ends):
         verdict = "partly"
-    told = ", ".join(f"{np.mean([shares[phi, rate] for rate in rates]):.0%} with phi={phi:,g}" for phi in phis)
+    listed = ", ".join(f"{np.mean([shares[phi, rate] for rate in rates]):.0%} with phi={phi:,g}" for phi in phis)
     return Claim(
         paper="With low phi the shape of the distribution is noisy; with higher phi it becomes more like the input.",
-        ours=f"In common with the input, mean over the rates: {told}.",
+        ours=f"In common with the input, mean over the rates: {listed}.",
         verdict=verdict,
     )
 
@@ -110,12 +110,12 @@ def judge_count(clouds: Clouds, phis: Sequence[float], rates: Sequence[float]) -
         for row in rows
         for count, rate in zip(row, rates, strict=True)
     )
-    told = ", ".join(
+    listed = ", ".join(
         f"{np.mean(column):.0f} at {rate:g}" for column, rate in zip(zip(*rows, strict=True), rates, strict=True)
     )
     return Claim(
         paper="With a low sampling rate the distribution is sparse.",
-        ours=f"Tuples of {taxi.SAMPLE:,}, by the rate: {told}.",
+        ours=f"Tuples of {taxi.SAMPLE:,}, by the rate: {listed}.",
         verdict="reproduced" if grow and near else "partly" if grow else "not reproduced",
     )
 

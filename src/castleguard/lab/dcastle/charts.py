@@ -73,7 +73,7 @@ def draw_panel(panel: Panel, figure: Any) -> None:
     # Leave room above: a curve at the very edge would be cut.
     axes.set(xlabel=panel.across, ylabel=panel.up, ylim=(0, 1.06 * max(highest, panel.level[0] if panel.level else 0)))
     axes.set_xticks(range(len(panel.ticks)), panel.ticks)
-    axes.yaxis.set_major_formatter(_plain)
+    axes.yaxis.set_major_formatter(_tick_label)
     axes.grid(axis="y", color=GREY, alpha=0.35, linewidth=0.7)
     axes.set_axisbelow(True)
     modes = any(line.name in LOOKS for line in panel.lines)
@@ -113,5 +113,5 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}" if share < 0.095 else f"{100 * share:.0f}"
 
 
-def _plain(value: float, _: int) -> str:
+def _tick_label(value: float, _: int) -> str:
     return f"{value:,.0f}" if value >= 10 or value == 0 else f"{value:.2f}".rstrip("0").rstrip(".")

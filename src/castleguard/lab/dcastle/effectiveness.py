@@ -234,8 +234,8 @@ def _scale(study: Study) -> str:
 
 def _strict_words(study: Study, settings: Sequence[Setting]) -> str:
     """Results of the strict protocol at the same points."""
-    told = []
+    compared = []
     for method, (central, alone) in _COMPARED.items():
         near, more = distances(study, settings, method, central), distances(study, settings, alone, method)
-        told.append(f"{method}: {_spread(near)} against one site, without communication {_spread(more)} more loss")
-    return "Strict sites, which the paper does not have: " + "; ".join(told) + "."
+        compared.append(f"{method}: {_spread(near)} against one site, without communication {_spread(more)} more loss")
+    return "Strict sites, which the paper does not have: " + "; ".join(compared) + "."

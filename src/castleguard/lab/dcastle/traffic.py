@@ -94,8 +94,8 @@ def _trend(sweep: Sweep, pairs: Sequence[tuple[Outcome, Outcome]]) -> Claim:
 
 def _reason(first: Outcome, last: Outcome) -> str:
     """Number and length of messages: which of the two made the difference."""
-    told = [f"{one.messages:,} messages of {one.bytes / max(one.messages, 1):.0f} bytes" for one in (first, last)]
-    return f"With l={L} the sites sent {told[0]} at the first point, and {told[1]} at the last."
+    sizes = [f"{one.messages:,} messages of {one.bytes / max(one.messages, 1):.0f} bytes" for one in (first, last)]
+    return f"With l={L} the sites sent {sizes[0]} at the first point, and {sizes[1]} at the last."
 
 
 def _all(study: Study) -> Result:

@@ -1,4 +1,4 @@
-"""Condensation: its statistics by hand, and what must hold of every grouping."""
+"""Condensation: statistics by hand, and properties of every grouping."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""FADS: neighbours and reuse by hand, and what must hold of every group."""
+"""FADS: neighbours and reuse by hand, and properties of every group."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Mondrian on windows: cuts by hand, and what must hold of every group."""
+"""Mondrian on windows: cuts by hand, and properties of every group."""
 
 import numpy as np
 import pyarrow as pa
@@ -109,7 +109,7 @@ def test_every_group_has_k_persons_and_l_values(seed: int, k: int, l: int, rows:
     assert found.ok, found.sentence
     waits = boxed.released - 1 - np.arange(rows)
     assert waits.max(initial=0) <= delay
-    # What is not published is a whole window that has too few persons or values.
+    # Unpublished rows form a whole window with too few persons or values.
     for start in range(0, rows, delay + 1):
         window = boxed.box[start : start + delay + 1]
         assert (window == NOWHERE).all() or (window != NOWHERE).all()

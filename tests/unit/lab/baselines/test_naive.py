@@ -1,4 +1,4 @@
-"""The baseline is Laplace noise of the stated scale, repeatable by its seed, and without an answer for no noise."""
+"""The baseline: Laplace noise of the stated scale, repeatable by its seed, refused for zero or infinite noise."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""CASTLE's figures: the rules by which they are judged, both ways, and every experiment on made-up rows."""
+"""CASTLE's figures: the rules with both verdicts, and every experiment on made-up rows."""
 
 import io
 from collections.abc import Iterator, Mapping
@@ -115,8 +115,8 @@ def test_differing_verdicts_combine_to_partly() -> None:
 
 def test_claim_gives_its_reason_only_for_a_difference() -> None:
     assert claim("p", Judgement("reproduced", "x"), reason="why").reason == ""
-    told = claim("p", Judgement("partly", "x"), strict=Judgement("reproduced", "y"), reason="why")
-    assert (told.verdict, told.reason, told.ours) == ("partly", "why", "x. Strict mode (reproduced): y.")
+    stated = claim("p", Judgement("partly", "x"), strict=Judgement("reproduced", "y"), reason="why")
+    assert (stated.verdict, stated.reason, stated.ours) == ("partly", "why", "x. Strict mode (reproduced): y.")
 
 
 def test_a_table_has_a_row_per_point() -> None:
@@ -127,7 +127,7 @@ def test_a_table_has_a_row_per_point() -> None:
 
 
 def figure_4(best: int) -> Mapping[Mode, tuning.Losses]:
-    """Losses that are least at this beta, and at a mu of 100."""
+    """Losses with their minimum at this beta, and at a mu of 100."""
     losses = {
         (beta, mu): tuple(0.4 + abs(beta - best) / 1000 + abs(mu - 100) / 1000 + noise for noise in (-0.001, 0.001))
         for beta in (10, 50, 100)
@@ -181,7 +181,7 @@ def test_figure_8_is_judged_by_its_figures() -> None:
 
 
 def figure_9(stated: float, longest: float) -> comparison.Losses:
-    """What CASTLE loses at a delay of 10,000 and at the end, against 0.2."""
+    """Losses of CASTLE at a delay of 10,000 and at the end, against 0.2."""
     castle = {
         1_000.0: Sample((0.5, 0.502)),
         10_000.0: Sample((stated, stated + 0.002)),

@@ -1,4 +1,4 @@
-"""CASTLEGUARD's experiments: what they measure on examples by hand, and that verdicts follow from the figures."""
+"""CASTLEGUARD's experiments: measurements of examples by hand, and verdicts from figures."""
 
 import statistics
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_the_papers_value_for_original_rows_is_that_of_the_wrong_comparison(data
     assert found.with_own == pytest.approx(0.7428, abs=0.0001)
 
 
-# What no grouping can go below
+# The lower bound of any grouping
 
 
 def test_distance_to_the_nearest_other_persons() -> None:
@@ -115,7 +115,7 @@ def test_overlap_of_two_clouds() -> None:
 @pytest.mark.compiled
 @pytest.mark.parametrize("strict", [False, True])
 def test_classifiers_learn_from_published_rows(monkeypatch: pytest.MonkeyPatch, strict: bool) -> None:
-    """Two groups of persons that anybody can tell apart."""
+    """Two clearly separate groups of persons."""
     ill = np.arange(300) % 2
     columns = {name: DRAW.uniform(0, 1, 300) + 5 * ill for name in pima.FEATURES}
     table = pa.table({**columns, "outcome": ill, "pid": np.arange(300)})
@@ -331,7 +331,7 @@ def test_losses_and_clouds_are_drawn_with_labels(monkeypatch: pytest.MonkeyPatch
     assert len(figure.axes) == 3
 
 
-# All of it
+# Whole runs
 
 
 @pytest.mark.compiled

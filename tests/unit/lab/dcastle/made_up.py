@@ -1,4 +1,4 @@
-"""Rows of the shape of Adult, and methods whose figures are known."""
+"""Rows in the shape of Adult, and methods with known losses."""
 
 from collections.abc import Mapping
 
@@ -34,7 +34,7 @@ def made_up(rows: int) -> Data:
     return Data(pa.table({**columns, **drawn, "pid": np.arange(rows)}), trees)
 
 
-def told(loss: float, *, l_costs: float = 0.0, sent: int = 0, clusters: int = 0, below: int = 0) -> Runner:
+def known_method(loss: float, *, l_costs: float = 0.0, sent: int = 0, clusters: int = 0, below: int = 0) -> Runner:
     """A method whose loss grows with k and with l, and its bytes with the number of sites."""
 
     def run(task: Task) -> Outcome:
@@ -51,11 +51,11 @@ def told(loss: float, *, l_costs: float = 0.0, sent: int = 0, clusters: int = 0,
 
 
 METHODS: Mapping[str, Runner] = {
-    CENTRALISED: told(0.4),
-    DISTRIBUTED: told(0.4, l_costs=0.25, sent=3_000, below=2, clusters=30),
-    ALONE: told(0.6),
-    CENTRALISED_STRICT: told(0.8),
-    STRICT: told(0.8, l_costs=0.25, sent=300_000),
-    STRICT_FEW: told(0.8, sent=900_000),
-    ALONE_STRICT: told(1.2),
+    CENTRALISED: known_method(0.4),
+    DISTRIBUTED: known_method(0.4, l_costs=0.25, sent=3_000, below=2, clusters=30),
+    ALONE: known_method(0.6),
+    CENTRALISED_STRICT: known_method(0.8),
+    STRICT: known_method(0.8, l_costs=0.25, sent=300_000),
+    STRICT_FEW: known_method(0.8, sent=900_000),
+    ALONE_STRICT: known_method(1.2),
 }

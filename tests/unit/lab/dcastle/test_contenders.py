@@ -1,4 +1,4 @@
-"""The methods that are compared: what they count, and how near the paper they come on Adult."""
+"""The compared methods: their counts, and their distance from the paper on Adult."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from tests.unit.lab.dcastle.made_up import made_up
 
 
 class Scripted:
-    """Stands in for the simulation: publishes ages, some often enough for k = 2, and reports what it is told to."""
+    """Stands in for the simulation: publishes ages, some often enough for k = 2, and returns given reports."""
 
     def __init__(self, ages: list[int], *, suppressed: int = 0, undecided: int = 0) -> None:
         self.policies: list[Dcastle] = []

@@ -1,4 +1,4 @@
-"""The figures from methods whose figures are known, and all of them once from real methods on made-up rows."""
+"""Figures of methods with known losses, and all figures once of real methods on made-up rows."""
 
 import io
 from dataclasses import replace
@@ -14,7 +14,7 @@ from castleguard.lab.dcastle.design import SWEEPS, Setting, Sweep, shortened
 from castleguard.lab.dcastle.runs import Runs
 from castleguard.lab.dcastle.study import Study
 from castleguard.lab.result import Result, Scale
-from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
+from tests.unit.lab.dcastle.made_up import METHODS, known_method, made_up
 
 PARTS = (contributions, traffic, l_diversity, effectiveness)
 
@@ -86,7 +86,7 @@ def test_bytes_are_judged_by_trend_and_limit() -> None:
     assert most.ours.startswith("At most 30,000 bytes")
     assert more.verdict == "reproduced"
     assert clusters.verdict == "reproduced"
-    small = results_of(traffic, distributed=told(0.4, sent=100, clusters=90))
+    small = results_of(traffic, distributed=known_method(0.4, sent=100, clusters=90))
     assert [claim.verdict for claim in small["5"].claims] == ["reproduced", "reproduced", "not reproduced"]
 
 
@@ -96,7 +96,7 @@ def test_the_cost_of_l_is_judged_by_its_range() -> None:
     assert [claim.verdict for claim in found["6c"].claims] == ["reproduced", "reproduced"]
     assert found["6a"].claims[0].verdict == "not reproduced"  # does not grow with the columns
     assert found["6g"].claims[0].verdict == "reproduced"  # does not grow with the sites
-    free = results_of(l_diversity, distributed=told(0.4))
+    free = results_of(l_diversity, distributed=known_method(0.4))
     assert free["6"].claims[0].verdict == "not reproduced"
     assert free["6c"].claims[1].verdict == "not reproduced"
 
@@ -113,7 +113,7 @@ def test_sites_that_talk_are_judged_by_one_site_and_by_silent_ones() -> None:
     assert gap.verdict == "partly"  # half of the gap between 0.6 and 0.4
     assert promise.verdict == "not reproduced"
     assert "of 320 groups of strict sites none" in promise.ours
-    better = results_of(effectiveness, **{DISTRIBUTED: told(0.4), ALONE: told(0.6)})["7"]
+    better = results_of(effectiveness, **{DISTRIBUTED: known_method(0.4), ALONE: known_method(0.6)})["7"]
     assert [claim.verdict for claim in better.claims] == ["reproduced"] * 6
 
 

@@ -1,4 +1,4 @@
-"""Every point is run once, here or in other processes, and a broken promise ends it."""
+"""Every point is run once, in this or other processes, and a broken promise stops the run."""
 
 import logging
 
@@ -8,7 +8,7 @@ from castleguard.lab.dcastle import contenders
 from castleguard.lab.dcastle.contenders import ALONE_STRICT, CENTRALISED, DISTRIBUTED, STRICT, Outcome, Task
 from castleguard.lab.dcastle.design import Setting, Sweep
 from castleguard.lab.dcastle.runs import Runs, kept
-from tests.unit.lab.dcastle.made_up import METHODS, made_up, told
+from tests.unit.lab.dcastle.made_up import METHODS, known_method, made_up
 
 
 @pytest.mark.compiled
@@ -56,7 +56,7 @@ def test_group_below_k_stops_strict_methods_only() -> None:
     data, settings = made_up(100), Sweep("k", (50, 100), Setting()).settings()
     points = [(name, setting) for name in (DISTRIBUTED, STRICT) for setting in settings]
     Runs(data, methods=METHODS).find(points, jobs=1)
-    worse = {**METHODS, STRICT: told(0.8, below=1)}
+    worse = {**METHODS, STRICT: known_method(0.8, below=1)}
     with pytest.raises(RuntimeError, match=r"but did: distributed, strict, from k, n=8, k=50.*: 1 groups below k"):
         Runs(data, methods=worse).find(points, jobs=1)
 

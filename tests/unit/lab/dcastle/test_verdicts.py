@@ -1,4 +1,4 @@
-"""Every rule, at figures that meet it, that half meet it and that do not."""
+"""Every rule, for figures that meet it, partly meet it, and fail it."""
 
 import pytest
 
