@@ -172,8 +172,8 @@ def test_toy_options_are_unknown_without_its_name(folder: Path, capsys: pytest.C
     ("algorithm", "code", "message"),
     [
         ("lost", 1, "the algorithm 'lost' cannot be loaded"),
-        ("other-type", 1, "has a parameter 'delay' of another type than citadel"),
-        ("own-gate", 1, "uses one of the gates"),
+        ("other-type", 1, "has a parameter 'delay' whose type differs from that of citadel"),
+        ("own-gate", 1, "must use one of the gates"),
         ("seeded", 2, "the parameter seed of seeded clashes with an option of this command: use a job file"),
         ("together", 2, "together is for several sites"),
         ("listed", 2, "listed needs columns, which has no option: use a job file"),

@@ -132,7 +132,7 @@ def _show(name: str) -> None:
         _say(yaml.safe_dump({"schema": case.schema, "privacy": case.policy}, sort_keys=False))
         outcome = outcome_of(int(name))
     else:
-        every: list[Kept | KeptCheckpoint] = [*SNAPSHOTS, *CHECKPOINTS]
+        every: list[Kept] = [*SNAPSHOTS, *CHECKPOINTS]
         (kept,) = [kept for kept in every if kept.path.name == name]
         outcome = kept.restore(kept.path.read_bytes())
     for columns in outcome.columns:

@@ -55,7 +55,7 @@ def test_share_of_few_rows_is_checked_only_at_the_end() -> None:
     ("facts", "report", "found"),
     [
         ({"bad": 2}, Books(), "all 2 rows were rejected"),
-        ({"bad": 2}, Books(rows_in=1, suppressed=1), "of 1 rows"),
+        ({"bad": 2}, Books(rows_in=1, suppressed=1), "from 1 rows"),
         ({**BEFORE.facts(), "bad": 2}, Books(), ""),
     ],
     ids=["malformed lines", "rows", "rows of a former stream"],

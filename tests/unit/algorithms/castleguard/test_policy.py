@@ -63,7 +63,10 @@ def test_bad_parameters_are_refused_in_one_sentence(
 @pytest.mark.parametrize(
     ("schema", "message"),
     [
-        (cg.Schema(person="p", quasi_identifiers=[cg.Numeric("age")]), "column 'age' needs lower and upper"),
+        (
+            cg.Schema(person="p", quasi_identifiers=[cg.Numeric("age")]),
+            "column 'age': lower and upper are needed in strict mode",
+        ),
         (
             cg.Schema(person="p", quasi_identifiers=[AGE], sensitive=["job"]),
             "column 'job' needs declared values",
