@@ -18,15 +18,15 @@ PYTHON ?=
 # Locks are resolved by the oldest supported Python: what it can install, the newer ones can too.
 LOCK_PYTHON ?= python3.11
 WITH_BROKERS := tests/contract tests/integration
-# What says nothing new without the compiler. First what never enters a kernel: connectors, files, formulas, the slow
-# twins by themselves. Then what reads tables or runs jobs and commands, and runs engines only to have some: the kernels
-# have tests of their own, and every line that these would run is run by those.
+# Tests that add nothing without the compiler. First those that never enter a kernel: connectors, files, formulas, the
+# slow twins. Then those that read tables or run jobs and commands with some engine: the kernels have tests of their own,
+# which run the same lines.
 COMPILED_ONLY := tests/contract tests/reference tests/unit/checkpoint tests/unit/config tests/unit/connectors
 COMPILED_ONLY += tests/unit/telemetry tests/unit/privacy/test_sdgs.py
 COMPILED_ONLY += $(addprefix tests/unit/test_,deploy.py drawing.py import_contract.py language.py pre_commit.py)
 COMPILED_ONLY += $(addprefix tests/unit/,cli jobs judge lab testing test_examples.py test_first_job.py)
 COMPILED_ONLY += $(filter-out tests/recovery/test_restore.py,$(wildcard tests/recovery/test_*.py))
-# What `make quick` leaves out: whole commands, experiments, audits, pages of documentation.
+# Left out of `make quick`: whole commands, experiments, audits, pages of documentation.
 QUICK := not slow and not integration and not soak and not statistical and not compiled
 NOT_QUICK := $(addprefix tests/unit/,cli lab judge/audit judge/game judge/sweep)
 NOT_QUICK += $(addprefix tests/unit/test_,examples.py first_job.py readme.py)
@@ -81,7 +81,7 @@ soak: setup kafka-if-possible ## run the checks that CI runs briefly in full (ta
 kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration tests start (needs Java 17 and Maven)
 	@:
 
-# Without them the tests that need the broker are skipped, and say so.
+# Without them, tests that need the broker are skipped.
 kafka-if-possible:
 	@if command -v mvn > /dev/null && command -v java > /dev/null; then $(MAKE) kafka; else echo "no Maven or no Java: no Kafka"; fi
 
@@ -95,7 +95,7 @@ lint: setup ## check style and layout with ruff
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-format: setup ## lay the code out, and mend what ruff can mend itself
+format: setup ## format the code, and fix what ruff can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
@@ -115,7 +115,7 @@ clean: ## remove the environment, caches and build products
 	@rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -path ./.git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
-lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
+lock: ## resolve requirements/ again; ARGS=--upgrade takes newer releases
 	@$(LOCK_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
 		{ echo "make lock needs Python 3.11, the oldest supported one: set LOCK_PYTHON=..." >&2; exit 1; }
 	@$(LOCK_PYTHON) -m venv --clear build/lock
@@ -123,7 +123,7 @@ lock: ## resolve requirements/ anew; ARGS=--upgrade takes newer releases
 	@$(COMPILE) --output-file requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --extra dev --extra learn --extra plot --extra spark --constraint requirements/runtime.txt --output-file requirements/dev.txt pyproject.toml
 
-# --no-emit-options keeps the settings of whoever runs it (indexes, folders of wheels) out of the files.
+# --no-emit-options keeps local settings (indexes, folders of wheels) out of the files.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-options $(ARGS)
 
@@ -132,7 +132,7 @@ $(KAFKA_JARS)/.complete: $(KAFKA_POM)
 		org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies -DoutputDirectory=$(KAFKA_JARS)
 	@touch $@
 
-# A changed lock makes the environment anew, so that what was removed from it is gone.
+# A changed lock rebuilds the environment, so that removed packages are gone.
 $(VENV)/.locked: requirements/dev.txt
 	@python='$(PYTHON)'; \
 	new_enough='import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))'; \
