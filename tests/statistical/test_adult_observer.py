@@ -1,4 +1,4 @@
-"""The observer who knows when, on the Adult data with k = 10 and a delay of 1,000: how many rows leave without company.
+"""Attack by an observer of arrival times on the Adult data with k = 10 and a delay of 1,000: rows released alone.
 
 Means over eight seeds: with reuse 1.62 % of rows have fewer than 10 persons in their box and release (1.33 to 1.76 %),
 and the occupation of 1.63 % is certain; 1.45 and 1.44 % without the link. With reuse off no row has fewer, and the

@@ -1,4 +1,4 @@
-"""The membership game, played for real: the paper's claim falls, ours stand, and the game finds what is there to find.
+"""Full runs of the membership game: it refutes the paper's claim and false claims, and does not refute ours.
 
 Seeds are fixed, so every test is repeatable. With other seeds: a verdict of "not refuted" on a true claim fails with
 probability 5 % at most, and far less where the claim is not tight; each "refuted", and each bound that is compared with
@@ -25,14 +25,14 @@ pytestmark = [pytest.mark.compiled, pytest.mark.statistical]
 
 
 def played(named: Named, *canaries: str, runs: int) -> dict[str, Verdict]:
-    """The verdicts by these canaries alone."""
+    """Verdicts from these canaries only."""
     chosen = [canary for canary in named.setting.canaries if canary.name in canaries]
     assert len(chosen) == len(canaries)
     return replace(named, setting=replace(named.setting, canaries=chosen)).verdicts(runs=runs, seed=1)
 
 
 def audited(policy: Policy, *canaries: str, runs: int) -> Played:
-    """The same for what `castleguard audit dp` plays."""
+    """Verdicts from the canaries of `castleguard audit dp`."""
     setting = setting_for(policy)
     setting = replace(setting, canaries=[canary for canary in setting.canaries if canary.name in canaries])
     return judge_all(setting, play(setting, runs=runs, seed=1), runs=runs)
@@ -43,7 +43,7 @@ def audited(policy: Policy, *canaries: str, runs: int) -> Played:
     [(20, 0.5, 1.0, "arrivals"), (20, 0.5, 1.0, "sampled"), (20, 0.25, 1.0, "sampled"), (10, 0.5, 2.0, "arrivals")],
 )
 def test_claim_of_the_castleguard_paper_is_refuted(k: int, sample_rate: float, epsilon: float, clock: Clock) -> None:
-    """A row with a sensitive value of its own comes out with it in a quarter or half of the runs, and never without."""
+    """A unique sensitive value is published in a quarter or half of the runs with its row, and never without it."""
     setting = paper(k=k, sample_rate=sample_rate, epsilon=epsilon, clock=clock)
     found = played(setting, "unique sensitive value", runs=400)
     assert found["Theorem 2"].refuted
@@ -58,7 +58,7 @@ def test_unusual_quasi_identifiers_refute_the_paper_claim(canary: str) -> None:
 
 
 def test_own_claim_of_paper_mode_holds_and_is_tight() -> None:
-    """(0, sample_rate), with a clock that counts sampled rows: no better one could be made."""
+    """The claim is (0, sample_rate), with a clock of sampled rows; no stronger claim would be true."""
     found = played(paper(k=20, sample_rate=0.5, clock="sampled"), "unique sensitive value", "first row", runs=500)
     assert found["ours"].claim == (0.0, 0.5)
     assert not found["ours"].refuted
@@ -66,7 +66,7 @@ def test_own_claim_of_paper_mode_holds_and_is_tight() -> None:
 
 
 def test_clock_of_arrivals_reveals_a_row_that_was_sampled_out() -> None:
-    """So nothing is claimed there: two streams that differ by one row are told apart nearly always."""
+    """Streams that differ by one row are distinguished nearly always, so the policy claims nothing."""
     named = paper_clock(k=20, sample_rate=0.5, clock="arrivals")
     assert own_claim(named.setting.policy, named.setting.schema) is None
     found = played(named, "one row more", runs=200)["no one"]
@@ -88,7 +88,7 @@ def test_strict_mode_keeps_its_epsilon(epsilon: float) -> None:
 
 
 def test_epsilon_that_strict_mode_does_not_keep_is_refuted() -> None:
-    """The game can see what there is to see: with noise for 4, a claim of 1 falls."""
+    """The game has enough power: with noise for epsilon 4, it refutes a claim of 1."""
     named = strict(epsilon=4.0)
     too_proud = [Stated("too proud", Claim(1.0, 0.0), own=False)]
     weakened = replace(named, setting=replace(named.setting, claims=too_proud))
@@ -105,7 +105,7 @@ def test_sdgs_keeps_its_epsilon_and_delta(windows: int) -> None:
 
 
 def test_delta_that_sdgs_does_not_keep_is_refuted() -> None:
-    """Groups of two are exposed when both rows are kept, a quarter of the time: far from what k = 20 would give."""
+    """Groups of two are exposed when both rows are kept, a quarter of the time, far more often than with k = 20."""
     policy = cg.Sdgs(k=2, sample_rate=0.5, epsilon=1.0, window=10)
     setting = with_background(setting_for(policy), made_up_rows(20, values=["a", "b"]))
     too_proud = Stated("too proud", Claim(1.0, sdgs_delta(k=20, sample_rate=0.5, epsilon=1.0)), own=False)
@@ -119,7 +119,7 @@ def test_delta_that_sdgs_does_not_keep_is_refuted() -> None:
 
 
 def test_every_claim_is_refuted_without_noise_and_sampling() -> None:
-    """CASTLE promises groups and no differential privacy: whoever is there can be seen."""
+    """CASTLE promises groups and not differential privacy: presence is visible."""
     found = audited(cg.Castle(k=5, delay=30), "unique sensitive value", runs=200)
     assert found.own is None
     assert found.ok
@@ -137,7 +137,7 @@ def test_strict_doca_keeps_its_epsilon(rows_per_person: int | None) -> None:
 
 
 def test_points_refute_an_epsilon_below_their_noise() -> None:
-    """With noise for an epsilon of 20, a claim of 1 falls: the observer of points can see what there is to see."""
+    """The observer of points has enough power: with noise for epsilon 20, it refutes a claim of 1."""
     setting = setting_for(cg.Doca(epsilon=20, delay=40, k=2), epsilon=1.0)
     outlier = [canary for canary in setting.canaries if canary.name == "outlier"]
     setting = replace(setting, canaries=outlier)
@@ -146,7 +146,7 @@ def test_points_refute_an_epsilon_below_their_noise() -> None:
 
 
 def test_claim_of_the_doca_paper_is_refuted() -> None:
-    """How many rows leave together depends on their values, whatever the noise."""
+    """The number of rows released together depends on their values, with any noise."""
     found = audited(cg.Doca(epsilon=1, delay=100, mode="paper"), "outlier", runs=200)
     assert found.own is None
     assert found.judged[0].verdict.refuted

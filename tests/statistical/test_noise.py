@@ -1,4 +1,4 @@
-"""The samplers' frequencies against the laws in closed form, a published sampler, OpenDP, and the promise itself.
+"""Frequencies of the samplers compared with closed forms, a published sampler, OpenDP, and the promise itself.
 
 A p-value below one in a million (LIKELY) fails a test, so each p-value fails by chance for one in a million keys. Keys
 and seeds are fixed: what passes once passes always. Only OpenDP draws from the operating system: its five comparisons
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.compiled]
 
 DRAWS = 2_000_000
 LIKELY = 1e-6
-EXPECTED = 10  # times that an outcome must be expected to be judged by itself
+EXPECTED = 10  # expected count above which an outcome is judged by itself
 
 
 def laplace(cells: int, epsilon: Fraction | int | str) -> DiscreteLaplace:
@@ -38,7 +38,7 @@ def response(values: int, epsilon: Fraction | int | str) -> RandomisedResponse:
 
 
 def draw(mechanism: Mechanism, true: int, *, draws: int = DRAWS, key: int = 1) -> Counts:
-    """What becomes of one level, many times over."""
+    """Outcomes of one level, drawn many times."""
     levels = np.full((draws, 1), true, dtype=np.int64)
     noise = Noise([mechanism], key=np.full(8, key, dtype=np.uint32))
     noise.randomise(levels, 0, np.ones(draws, dtype=np.bool_))
@@ -50,7 +50,7 @@ def counts(levels: Counts, mechanism: Mechanism) -> Counts:
 
 
 def law(mechanism: Mechanism, true: int) -> NDArray[np.float64]:
-    """The closed form, for all outcomes."""
+    """Closed form for all outcomes."""
     return np.array([mechanism.probability(true, seen) for seen in range(mechanism.top + 1)])
 
 
@@ -66,7 +66,7 @@ def likelihood(seen: Counts, probabilities: NDArray[np.float64]) -> float:
 
 
 def two_samples(a: Counts, b: Counts) -> float:
-    """The p-value of a chi-square test that two samples have one law; rare outcomes are put together."""
+    """P-value of a chi-square test that two samples have the same distribution; rare outcomes are merged."""
     pooled = a + b
     large = pooled >= 4 * EXPECTED
     table = np.array([[*sample[large], sample[~large].sum()] for sample in (a, b)])
@@ -222,7 +222,7 @@ PAIRS: list[tuple[Mechanism, int, int]] = [
 
 @pytest.mark.parametrize(("mechanism", "a", "b"), PAIRS)
 def test_farthest_levels_keep_epsilon_and_use_it_up(mechanism: Mechanism, a: int, b: int) -> None:
-    """No outcome refutes the epsilon; and the test could tell: it does refute an epsilon smaller by a tenth."""
+    """No outcome refutes the epsilon. The test has enough power: it refutes an epsilon smaller by a tenth."""
     proven = certain_epsilon(mechanism, a, b)
     assert proven <= mechanism.epsilon
     assert proven > 0.9 * float(mechanism.epsilon)

@@ -1,4 +1,4 @@
-"""The sample: the first rows of a file, and no more."""
+"""First rows of a file."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Streams that a judge runs: the same seed gives the same tables, rows are pushed by their time, releases are noted."""
+"""Streams run by a judge: seeds repeat, rows are pushed by arrival time, and releases are recorded."""
 
 import logging
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def test_only_errors_are_logged_while_it_is_quiet() -> None:
 
 
 def test_releases_equal_those_of_rows_pushed_one_by_one() -> None:
-    """And the column that numbers the rows changes neither groups nor order."""
+    """The column that numbers the rows changes neither groups nor order."""
     rows = [{"pid": n, "age": n * n % 97, "illness": ("flu", "cold", "rare")[n % 3]} for n in range(120)]
     policy = Castle(k=3, delay=15)
     timed = publish_timed(SCHEMA, policy, pa.Table.from_pylist(rows), seed=4, step=7)
@@ -84,7 +84,7 @@ def test_rejected_rows_are_not_accepted() -> None:
 
 
 def test_impossible_moment_counts_as_the_end_of_its_step() -> None:
-    """This engine says that all rows had arrived that it was given, and the steps bound how late that can be."""
+    """This engine reports all rows of its step as arrived, and the size of a step bounds the error."""
     schema = Schema(person="pid", quasi_identifiers=[Numeric("age", lower=0, upper=100, step=10)])
     table = pa.table({"pid": list(range(24)), "age": [5 * n % 90 for n in range(24)]})
     for step, moments in ((1, [6, 12, 18, 24]), (4, [8, 12, 20, 24])):
@@ -97,7 +97,7 @@ def test_impossible_moment_counts_as_the_end_of_its_step() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Liar(Toy):
-    """Says that nothing had arrived when it decided."""
+    """Engine that reports no arrivals at its decisions."""
 
     name: ClassVar[str] = "liar"
 
@@ -108,6 +108,6 @@ class Liar(Toy):
 
 class _LyingEngine(ToyEngine):
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
-        """Groups as they are, moments that cannot be."""
+        """True groups with impossible moments."""
         decided = super().push(rows, now, present)
         return decided._replace(seen=np.zeros_like(decided.seen))

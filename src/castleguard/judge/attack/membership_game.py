@@ -121,12 +121,12 @@ class Verdict:
 
 
 def observe(
-    publish: Publish, stream: pa.Table, looks: Sequence[Features], seeds: Sequence[int]
+    publish: Publish, stream: pa.Table, observers: Sequence[Features], seeds: Sequence[int]
 ) -> list[tuple[tuple[str, ...], Measured]]:
     """Publish one stream once per seed; for each observer, return feature names and their values run by run."""
-    found = [[look(output) for look in looks] for output in (publish(stream, seed) for seed in seeds)]
+    found = [[observer(output) for observer in observers] for output in (publish(stream, seed) for seed in seeds)]
     measured = []
-    for at in range(len(looks)):
+    for at in range(len(observers)):
         names = tuple(found[0][at])
         measured.append((names, np.array([[run[at][name] for name in names] for run in found])))
     return measured

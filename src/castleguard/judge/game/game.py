@@ -211,5 +211,5 @@ def _measure(setting: Setting, runs: int, seed: int, part: _Part) -> list[tuple[
     stream = to_table(canaries[0].streams(setting.background)[part.side])
     publish = publisher(setting.schema, setting.policy, clock=setting.clock)
     first = seed + part.side * runs + part.first
-    looks = [setting.observer(canary) for canary in canaries]
-    return observe(publish, stream, looks, range(first, first + part.runs))
+    observers = [setting.observer(canary) for canary in canaries]
+    return observe(publish, stream, observers, range(first, first + part.runs))

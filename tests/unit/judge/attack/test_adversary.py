@@ -1,4 +1,4 @@
-"""The attacks find what is there to be found, and say what chance alone would give."""
+"""Attacks of the adversary find planted leaks, and state the rate expected by chance."""
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,7 @@ def test_tight_bounds_are_values_of_members() -> None:
 
 def test_bounds_on_a_grid_are_values_by_chance_alone() -> None:
     found = observe_bounds(linked([20] * 2 + [30] + [40] * 3, [30] * 2 + [50] + [50] * 3))
-    # Only 30 is somebody's, as a lower bound: of the four from 30 on one has it. Below 30 nobody can have it.
+    # Only 30 is a person's value, as a lower bound: one of the four from 30 on has it. No row below 30 can have it.
     assert (found.bounds, found.own) == (6, 1)
     assert found.by_chance == pytest.approx(1 / 4)
     assert found.chance == pytest.approx(1 / 24)
@@ -51,7 +51,7 @@ def test_group_with_one_value_is_counted() -> None:
     assert found.shares == pytest.approx([2 / 3, 1.0])
     assert (found.highest, found.same) == (1.0, 1)
     assert found.mean == pytest.approx(5 / 6)
-    # Five of six rows have the value: whoever guesses it anywhere is right as often as whoever looks at the groups.
+    # Five of six rows have the value, so guessing it everywhere is right as often as guessing by group.
     assert found.prior == pytest.approx(5 / 6)
     assert found.gain == pytest.approx(0.0)
 

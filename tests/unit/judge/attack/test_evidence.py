@@ -1,4 +1,4 @@
-"""The limits are those of Clopper and Pearson, the bounds follow from them, and the ceiling is the highest bound."""
+"""Limits of Clopper and Pearson, the bounds that follow from them, and the ceiling."""
 
 import math
 
@@ -29,7 +29,7 @@ def test_limits_are_those_of_scipy(runs: int, share: float, alpha: float) -> Non
 
 @given(runs=st.integers(1, 300), alpha=ALPHAS)
 def test_lower_limit_fails_with_probability_alpha(runs: int, alpha: float) -> None:
-    """What it means: at the limit itself, so many or more would be seen with probability alpha."""
+    """At the limit itself, this count or a larger one has probability alpha."""
     from scipy.stats import binom
 
     seen = np.arange(1, runs + 1)

@@ -1,4 +1,4 @@
-"""What can be read off published points, by hand."""
+"""Features of published points, computed by hand."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Risks of being found again, on two groups that can be counted by hand."""
+"""Re-identification risks on two groups that can be counted by hand."""
 
 import pyarrow as pa
 import pytest
@@ -46,6 +46,6 @@ def test_journalist_risk_counts_the_population(linked: Linked) -> None:
     )
     assert counts.tolist() == [4, 1]  # a, b, c, e; and d alone, as a has another age there
     risks = linkage.journalist(linked, counts, threshold=0.4)
-    # The second group has two persons itself, so that the population must have them too.
+    # The second group has two persons, so the population counts at least two.
     assert risks.per_person == pytest.approx([1 / 2, 1 / 4, 1 / 4, 1 / 2])
     assert linkage.marketer_of_population(linked, counts) == pytest.approx((3 / 4 + 2 / 2) / 5)

@@ -1,4 +1,4 @@
-"""The game: canaries make neighbours, the event is chosen without its test, and the verdict says what is proved."""
+"""Membership game: canaries make neighbours, the event is chosen without the test runs, and the verdict has bounds."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ CLAIM = Claim(1.0, 0.0)
 
 
 def coins(one: float, other: float, *, runs: int = 400, seed: int = 0) -> Seen:
-    """A feature that is 1 so often on either stream, beside two that mean nothing."""
+    """Runs with one feature that is 1 at these rates on the two streams, and two features without information."""
     draw = np.random.default_rng(seed)
     sides = [np.column_stack([draw.normal(size=runs), draw.random(runs) < p, np.ones(runs)]) for p in (one, other)]
     return Seen("coin", ("noise", "coin", "constant"), sides[0].astype(np.float64), sides[1].astype(np.float64))
@@ -92,7 +92,7 @@ def test_canary_outside_the_stream_is_refused() -> None:
         Canary(name="lost", rows=ROWS[:1], at=9).streams(ROWS)
 
 
-# What is looked at
+# Features
 
 
 def published(illnesses: Sequence[str | None]) -> pa.Table:
@@ -153,8 +153,8 @@ def test_stream_is_published_once_per_seed_for_all_observers() -> None:
         asked.append((stream.num_rows, seed))
         return [published(["flu"] * (seed % 2))]
 
-    looks: list[Features] = [Observer(SCHEMA, ROWS[:1], place=3), lambda output: {"tables": float(len(output))}]
-    (names, seen), (other_names, other) = observe(publish, pa.Table.from_pylist(ROWS), looks, range(100, 120))
+    observers: list[Features] = [Observer(SCHEMA, ROWS[:1], place=3), lambda output: {"tables": float(len(output))}]
+    (names, seen), (other_names, other) = observe(publish, pa.Table.from_pylist(ROWS), observers, range(100, 120))
     assert asked == [(8, 100 + run) for run in range(20)]
     assert seen.shape == (20, len(names))
     assert seen[:, names.index("rows")].tolist() == [0, 1] * 10
@@ -185,7 +185,7 @@ def test_event_can_combine_several_features() -> None:
 
 
 def test_event_is_chosen_without_the_test_runs() -> None:
-    """Whatever the second half holds, the event stays: the first half alone decides it."""
+    """The first half alone decides the event; the second half has no influence."""
     seen = coins(0.6, 0.1)
     half = len(seen.one) // 2
     turned = seen._replace(
@@ -199,7 +199,7 @@ def test_event_is_chosen_without_the_test_runs() -> None:
 
 
 def test_training_runs_are_not_evidence() -> None:
-    """Runs that chose the event are not evidence: they may differ as much as they like."""
+    """Runs that chose the event are not evidence, even if they differ strongly."""
     seen = coins(0.5, 0.5)
     half = len(seen.one) // 2
     seen.one[:half, 1], seen.other[:half, 1] = 1.0, 0.0

@@ -1,4 +1,4 @@
-"""An observer who knows when: small publications whose secrets can be counted on one hand."""
+"""Attack by an observer of arrival times, on publications small enough to check by hand."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def seen(
     arrived: Sequence[int],
     turn: Sequence[int] | None = None,
 ) -> Releases:
-    """`rows` have a person, an age and an illness; what has `left` is a row, its release and its box."""
+    """`rows` have a person, an age and an illness; each entry of `left` is a row, its release and its box."""
     original = pa.table({name: [row[at] for row in rows] for at, name in enumerate(("pid", "age", "illness"))})
     columns: dict[str, Any] = {
         "age_min": [box[0] for _, _, box in left],
@@ -62,7 +62,7 @@ def test_row_released_alone_in_a_reused_box_is_alone_in_its_cell() -> None:
 def test_solved_cell_without_a_link_solves_other_cells() -> None:
     one = seen(FOUR, [(0, 0, YOUNG), (1, 0, YOUNG), (2, 0, YOUNG), (3, 1, YOUNG)], [3, 4])
     found = work_out(one, delay=10)
-    # Only three rows had arrived at the first release; the second has four candidates, three of them spoken for.
+    # Only three rows had arrived at the first release; the second has four candidates, three of them assigned.
     assert found.solved.tolist() == [True] * 4
     assert found.candidates.tolist() == [3, 3, 3, 1]
     assert found.learnt[0].tolist() == [False, False, False, True]
@@ -87,11 +87,11 @@ def test_release_of_one_row_is_the_row_that_had_to_leave() -> None:
     rows = [(person, 20, illness) for person, illness in zip("abcd", ("flu", "rash", "cold", "flu"), strict=True)]
     left = [(1, 0, YOUNG), (0, 1, YOUNG), (2, 1, YOUNG)]
     assert not work_out(seen(rows, left, [4, 4]), delay=3).solved.any()
-    told = work_out(seen(rows, left, [4, 4], turn=[1, 1]), delay=3)
-    # The turn of a release of several rows tells nothing.
-    assert told.solved.tolist() == [True, False, False]
-    assert told.candidates.tolist() == [1, 3, 3]
-    assert told.learnt[0].tolist() == [True, False, False]
+    inferred = work_out(seen(rows, left, [4, 4], turn=[1, 1]), delay=3)
+    # The turn of a release of several rows gives no information.
+    assert inferred.solved.tolist() == [True, False, False]
+    assert inferred.candidates.tolist() == [1, 3, 3]
+    assert inferred.learnt[0].tolist() == [True, False, False]
 
 
 def test_upper_bound_of_half_open_cells_is_outside() -> None:

@@ -1,4 +1,4 @@
-"""Pictures are drawn of what is there, and say how to read them."""
+"""Pictures of an audit: one per known distribution, with a caption."""
 
 import struct
 

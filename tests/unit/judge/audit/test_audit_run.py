@@ -1,4 +1,4 @@
-"""Every planted defect is found and named, and what the engines publish is not called broken."""
+"""An audit finds and names every planted defect."""
 
 from dataclasses import replace
 from typing import Any
@@ -101,7 +101,7 @@ def test_group_below_k_is_found(link: str | None) -> None:
 
 @pytest.mark.parametrize("link", ["row", None])
 def test_row_outside_its_range_is_found(link: str | None) -> None:
-    # Row 4 is 41 years old and a Cook: it comes out between 20 and 30 in Care.
+    # Row 4 is 41 years old and a Cook, but is published between 20 and 30 in Care.
     table = changed(5, age_min=20, age_max=30, job="Care")
     assert (
         {"containment"}
@@ -143,7 +143,7 @@ def test_repeated_person_is_found() -> None:
     original = {**ORIGINAL, "pid": ["a", "a", *"cdefghijkl"]}
     found = look(PUBLISHED, original=original)
     assert broken(found) == {"fewest-persons", "duplication", "prosecutor"}
-    # Without a link it is found too: no other original row can have become one of these.
+    # It is found without a link too: no other original row matches these.
     assert broken(look(PUBLISHED, original=original, link=None)) == {"fewest-persons"}
 
 
@@ -225,7 +225,7 @@ def test_closeness_fails_only_if_no_moment_explains_it() -> None:
 
 
 def test_noisy_boxes_may_miss_true_values() -> None:
-    """Values lie anywhere, and illnesses differ: that is what noise does. Persons and public values are counted."""
+    """Noise moves values anywhere and changes illnesses. Persons and public values are still counted."""
     noisy = Castleguard(k=4, delay=5, epsilon=1.0)
     table = changed(0, age_min=70, age_max=90, job="Any", illness="rash")
     moved = {name: [*column[1:9], column[0], *column[9:]] for name, column in table.items()}

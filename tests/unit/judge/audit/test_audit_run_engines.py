@@ -1,4 +1,4 @@
-"""What the engines publish is not called broken, whatever is asked of them and however rows leave."""
+"""Publications of the engines pass the audit, for all criteria and orders."""
 
 from dataclasses import replace
 
@@ -86,7 +86,7 @@ def test_windows_of_engines_pass_the_audit(policy: Policy) -> None:
 
 
 def test_rows_are_counted_for_citadel_with_and_without_a_link() -> None:
-    """50 persons have 500 rows: no group is in doubt because somebody has a value twice."""
+    """50 persons have 500 rows: repeated values of a person leave no group in doubt."""
     for policy, id in ((GROUPS[-4], "entropy"), (GROUPS[-3], "recursive")):
         material = publish(LINKED, policy, 0)
         for link in (None, "record"):

@@ -1,4 +1,4 @@
-"""Planted defects in what is published by windows, and in what is claimed about presence."""
+"""Planted defects in publications by windows, and in claims about presence."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def test_true_box_without_an_original_is_found() -> None:
 
 
 def test_rejected_row_cannot_explain_a_published_row() -> None:
-    # The eighth row has no age, and is refused: a fourth cold cannot be.
+    # The eighth row has no age and is rejected, so a fourth cold is impossible.
     eight = {name: [*values, values[-1]] for name, values in BOXES.items()}
     assert broken(look(eight, sdgs())) == ["kept-values", "containment"]
 
@@ -106,7 +106,7 @@ def test_undeclared_label_is_found() -> None:
 
 
 def test_visible_presence_refutes_the_claim_that_it_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A publisher that keeps every row, under a policy that says that it samples."""
+    """Publisher that keeps every row, under a policy that claims to sample."""
     monkeypatch.setattr(attacks, "publisher", everything)
     hidden = Castleguard(k=2, delay=4, phi=1.0, sample_rate=0.2, mode="paper", clock="sampled")
     found = named(look(BOXES, hidden, runs=10), "enumeration")

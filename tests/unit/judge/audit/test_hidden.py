@@ -1,4 +1,4 @@
-"""What is hidden in spellings, beside the rows, or under a name that is declared, is found too."""
+"""An audit finds values hidden in spellings, outside rows, or under a declared name."""
 
 from typing import Any
 

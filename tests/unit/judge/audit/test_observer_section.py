@@ -1,4 +1,4 @@
-"""The observer who knows when, in an audit: where the attack applies, what it calls broken, and what it says."""
+"""Audit section on the observer of arrival times: where the attack applies, what fails, and the sentences."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,7 +72,7 @@ def test_with_reuse_off_every_release_has_k_persons_but_no_share_is_promised() -
     assert persons.status == "passed"
     assert persons.figures["fewest"] >= 4  # type: ignore[operator]
     assert persons.figures["below"] == 0
-    # A person comes again after 90 rows, so that none has two in one release.
+    # A person's rows are 90 rows apart, so no person has two in one release.
     few = [{**row, "pid": f"p{n % 5}"} for n, row in enumerate(ROWS)]
     shares = named(look(Castle(k=4, delay=40, reuse="off"), rows=few), "observer-shares")
     assert shares.status == "warning"
@@ -81,10 +81,10 @@ def test_with_reuse_off_every_release_has_k_persons_but_no_share_is_promised() -
 
 @dataclass(frozen=True, kw_only=True)
 class Boastful(Castle):
-    """Castle that promises of every release what it does not keep."""
+    """Castle with a promise about every release that it does not keep."""
 
     def publication(self, schema: Schema) -> Publication:
-        """Too much."""
+        """Promise more than Castle keeps."""
         return replace(super().publication(schema), each_release="shares")
 
 
@@ -93,7 +93,7 @@ def test_broken_promise_about_releases_fails() -> None:
     broken = {each.id for each in found.findings if each.status == "failed"}
     assert broken == {"observer-persons", "observer-shares", "observer-values"}
     assert "The policy promises otherwise for every release." in named(found, "observer-persons").sentence
-    # Nothing is promised about values if l is not.
+    # Without l, nothing is promised about values.
     assert named(look(Boastful(k=4, delay=40)), "observer-values").status == "warning"
 
 

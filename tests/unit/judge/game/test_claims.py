@@ -1,4 +1,4 @@
-"""Which claims there are about a policy, and which neighbours they speak of."""
+"""Claims about a policy, and their neighbours."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The game: the same in any number of processes and its outcome in words and figures."""
+"""The game gives the same result in any number of processes, in words and figures."""
 
 import json
 from dataclasses import replace
@@ -56,15 +56,15 @@ def test_parts_give_the_same_result_as_single_runs(monkeypatch: pytest.MonkeyPat
 def test_one_process_and_two_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(game, "RUNS_AT_ONCE", 10)
     setting = replace(small(), canaries=small().canaries[:2])
-    told: list[float] = []
-    one, two = play(setting, runs=20, seed=4), play(setting, runs=20, seed=4, jobs=2, progress=told.append)
+    reported: list[float] = []
+    one, two = play(setting, runs=20, seed=4), play(setting, runs=20, seed=4, jobs=2, progress=reported.append)
     for here, there in zip(one, two, strict=True):
         assert here.features == there.features
         assert np.array_equal(here.one, there.one)
         assert np.array_equal(here.other, there.other)
     assert len(np.unique(one[0].one, axis=0)) > 1
-    assert told == sorted(told)
-    assert told[-1] == 1
+    assert reported == sorted(reported)
+    assert reported[-1] == 1
     assert judge_all(setting, one, runs=20) == judge_all(setting, two, runs=20)
 
 
@@ -78,7 +78,7 @@ def test_stream_shared_by_canaries_is_published_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(game, "publisher", lambda *_, **__: publish)
     setting = replace(setting_for(ARRIVALS), features=lambda _: {"nothing": 0.0})
     play(setting, runs=20, seed=100)
-    # Five canaries come, four of them or none; four rows of the repeated person are there in any case.
+    # Five streams with a canary and two without: four canaries share one, and the other has the repeated person.
     assert len(asked) == (5 + 2) * 20
     assert {seed for rows, seed in asked if rows == 150} == set(range(120, 140))
     assert sum(rows == 150 for rows, _ in asked) == 20
@@ -142,7 +142,7 @@ def test_json_has_claims_and_figures() -> None:
 
 
 def test_thresholds_of_real_rows_are_not_shown() -> None:
-    """The number may be somebody's value."""
+    """The threshold may be the value of a row."""
     draw = np.random.default_rng(1)
     seen = Seen("outlier", ("highest age",), draw.normal(8123, 1, (400, 1)), draw.normal(40, 1, (400, 1)))
     for made_up in (True, False):
@@ -164,7 +164,7 @@ def test_findings_have_the_right_status() -> None:
 
 
 def test_canary_finding_compares_with_the_claim() -> None:
-    setting = replace(setting_for(ARRIVALS), claims=[Stated("whoever asks", Claim(1.0, 0.0), own=False)])
+    setting = replace(setting_for(ARRIVALS), claims=[Stated("the user", Claim(1.0, 0.0), own=False)])
     seen = [coins(0.9, 0.0, name="loud"), coins(0.7, 0.4, name="low"), coins(0.5, 0.5, name="silent")]
     audit = audit_of(judge_all(setting, seen, runs=800), policy="some")
     loud, low, silent = audit.sections[1].findings

@@ -1,4 +1,4 @@
-"""A game has a picture for every claim, which says how to read it."""
+"""Pictures of a game: one per claim, with a caption."""
 
 import pytest
 

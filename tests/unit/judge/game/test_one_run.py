@@ -1,4 +1,4 @@
-"""The one-run audit: its arithmetic by hand and as its paper prints it, and a run in which all canaries show."""
+"""One-run audit: p-values by hand and as printed in the paper, and a run in which all canaries show."""
 
 import json
 import math
@@ -59,7 +59,7 @@ def test_impossible_counts_are_refused(guesses: int, right: int) -> None:
 
 @pytest.mark.compiled
 def test_one_run_refutes_the_papers_claim() -> None:
-    """About half of the canaries come, half of those are kept, and nearly all of these show."""
+    """About half of the canaries are included, half of those are kept, and nearly all of these show."""
     once = audit_once(PAPER, canaries=400)
     found = once.guessed
     assert found.right == found.guesses

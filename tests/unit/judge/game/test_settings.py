@@ -1,4 +1,4 @@
-"""The setting for a policy: rows enough, canaries with the right neighbours, all of a person in one window."""
+"""Setting for a policy: enough rows, canaries with the right neighbours, all rows of a person in one window."""
 
 import datetime as dt
 import pickle
@@ -32,7 +32,7 @@ def repeated(policy: cg.Doca | cg.Sdgs | cg.Castleguard) -> Canary:
         (cg.Castle(k=5, delay=40), 60),
         (cg.Castle(k=5, delay=100), 150),  # one and a half delays
         (cg.Castle(k=5, delay=100_000), 600),
-        (PER_PERSON, 80),  # two values on the edge of k: 2 * 10 / 0.25
+        (PER_PERSON, 80),  # two values at the threshold of k: 2 * 10 / 0.25
         (cg.Doca(epsilon=1, delay=100, k=5), 150),
     ],
 )
@@ -131,7 +131,7 @@ def test_canaries_of_sdgs_include_the_worst_group() -> None:
     assert setting_for(PER_PERSON).canaries[-1] == canary
     group = [*canary.company, *canary.rows]
     assert len({row["pid"] for row in group}) == len(group) >= PER_PERSON.k
-    assert len({row["s"] for row in group} - {row["s"] for row in rows}) == 1  # a value that nobody else has
+    assert len({row["s"] for row in group} - {row["s"] for row in rows}) == 1  # a unique value
     named = [{**row, "pid": f"p{row['pid']}"} for row in rows]
     assert len({row["pid"] for row in worst_group(size, SCHEMA, named).company}) == len(canary.company)
 

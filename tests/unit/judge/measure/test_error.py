@@ -213,7 +213,7 @@ def test_window_is_a_whole_number_above_0(window: Any) -> None:
         paired_by_rank([1], [1], window=window)
 
 
-# What all of them refuse
+# Refused input
 
 MEASURES: list[Callable[[Any, Any], object]] = [
     mean_squared_error,
@@ -258,7 +258,7 @@ ORIGINAL = pa.table({"age": [10, 20, None, 40], "job": ["a"] * 4})
 
 
 def test_error_is_that_of_the_middles() -> None:
-    # Middles: 15 for 10, 25 for 20, 50 for nobody knows what; row 3 was not published, and the last row is a stray.
+    # Middles: 15 for 10, 25 for 20, 50 for an unknown row; row 3 was not published, and the last row is a stray.
     published = pa.table({"age_min": [10, 20, 0, 0], "age_max": [20, 30, 100, 0], "job": ["a"] * 4})
     (error,) = numeric_errors(published, ORIGINAL, SCHEMA, row=np.array([0, 1, 2, -1]))
     assert error.name == "age"

@@ -1,4 +1,4 @@
-"""Rows as examples to learn from: two features per attribute, and classes that both tables share."""
+"""Training examples: two features per attribute, and classes that both tables share."""
 
 import pyarrow as pa
 import pytest

@@ -1,4 +1,4 @@
-"""The measures of lost detail, against tables whose loss is worked out by hand."""
+"""Measures of information loss, on tables whose loss is computed by hand."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Learning utility: features and scores worked out by hand, and against scikit-learn where it has the same."""
+"""Learning utility: scores computed by hand, and compared with scikit-learn."""
 
 import math
 import sys
@@ -39,7 +39,7 @@ QUICK = Learning(models=("k-NN",), scaled=(False,), neighbours=1, runs=3)
 
 
 def people(rows: int, *, seed: int = 0) -> dict[str, list[Any]]:
-    """Whoever is older than 50 is ill."""
+    """Persons, of whom those older than 50 are ill."""
     ages = np.random.default_rng(seed).integers(0, 101, rows)
     return {
         "row": list(range(rows)),
@@ -62,7 +62,7 @@ def score(found: LearningUtility, source: str) -> float:
 
 
 def test_one_nearest_neighbour_matches_hand_computed_scores() -> None:
-    # Learned: 10 is class 0, 20 class 1. Judged: 11 and 19 rightly, 14 (nearer to 10) wrongly: two of three.
+    # Training: 10 is class 0, 20 class 1. Test: 11 and 19 are right, 14 (nearer to 10) is wrong: two of three.
     train = Examples(np.array([[10.0], [20.0]]), np.array([0, 1]))
     test = Examples(np.array([[11.0], [19.0], [14.0]]), np.array([0, 1, 1]))
     outcome = train_and_judge(train, test, "k-NN", scaled=False, settings=QUICK, seed=0)
@@ -155,7 +155,7 @@ def test_no_person_is_in_both_sets_of_a_split() -> None:
 
 
 def test_test_rows_are_not_used_for_training() -> None:
-    # Labels are coins and all ages differ: whoever has not seen a row itself is right half the time.
+    # Labels are coin flips and all ages differ, so predictions for unseen rows are right half the time.
     coins = np.random.default_rng(3).integers(0, 2, 100)
     table = people(100) | {"age": list(range(100)), "ill": coins.tolist()}
     found = learning_utility(link(published(table, 1), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
@@ -164,7 +164,7 @@ def test_test_rows_are_not_used_for_training() -> None:
 
 
 def test_published_row_without_an_original_is_not_used_for_training() -> None:
-    # What was published for the rows has the wrong label; the strays would have the right one.
+    # The published rows have the wrong label; the strays would have the right one.
     table = people(40)
     wrong = published(table | {"ill": ["no" if ill == "yes" else "yes" for ill in table["ill"]]}, 1)
     strays = published(table | {"row": list(range(100, 140))}, 1)

@@ -1,4 +1,4 @@
-"""What queries ask of a column: intervals and nodes of the right size, and how a sensitive column is read."""
+"""Query predicates: intervals and nodes of the right size, and the reading of sensitive columns."""
 
 import math
 from typing import Any
@@ -48,7 +48,7 @@ def test_interval_has_the_length_that_the_selectivity_gives_and_lies_in_the_doma
     assert drawn.high - drawn.low == pytest.approx(np.full(1000, 46.4158883))
     assert drawn.low.min() >= 0
     assert drawn.high.max() <= 100
-    # Evenly over all places: a quarter of them in each quarter of what is possible (within 5 standard deviations).
+    # Uniform over all positions: a quarter of them in each quarter (within 5 standard deviations).
     quarters = np.histogram(drawn.low, bins=4, range=(0, 100 - 46.4158883))[0]
     assert quarters.sum() == 1000
     assert np.abs(quarters - 250).max() < 5 * math.sqrt(1000 * 0.25 * 0.75)

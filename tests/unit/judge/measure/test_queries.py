@@ -1,4 +1,4 @@
-"""The workload error: estimates worked out by hand, a slow twin of the whole, and every reading of an open point."""
+"""Workload error: estimates computed by hand, a slow twin, and a test for every choice that the paper leaves open."""
 
 import math
 from itertools import pairwise
@@ -53,7 +53,7 @@ def ranges(low: list[float], high: list[float]) -> Ranges:
 
 
 def exact(table: dict[str, list[Any]]) -> pa.Table:
-    """Every row published as it is."""
+    """Every row published unchanged."""
     return pa.table(table | {"age_min": table["age"], "age_max": table["age"]}).drop_columns(["age"])
 
 

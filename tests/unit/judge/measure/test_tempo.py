@@ -1,4 +1,4 @@
-"""Delays and throughput: of a stream that publishes by a script, worked out by hand, and of a real one."""
+"""Delays and throughput of a scripted stream, computed by hand, and of a real one."""
 
 import math
 
@@ -17,7 +17,7 @@ from castleguard.testing.manual_clock import ManualClock
 
 
 class Scripted:
-    """Publishes the rows of a script, call by call; each push takes so many seconds of the clock, the flush one."""
+    """Stream that publishes scripted rows call by call; pushes take the given seconds, the flush takes one."""
 
     def __init__(self, clock: ManualClock, script: list[list[int]], seconds: list[float]) -> None:
         self._clock, self._script, self._seconds = clock, list(script), list(seconds)

@@ -1,4 +1,4 @@
-"""Everything that two tables allow is measured, and what they do not allow is named."""
+"""All measures that apply to two tables are computed, and the others are named."""
 
 import json
 from typing import Any
@@ -109,7 +109,7 @@ def test_unusable_link_is_refused() -> None:
 
 def test_json_has_null_for_undefined_figures() -> None:
     found = measure_utility(PUBLISHED.slice(0, 0), ORIGINAL, SCHEMA)
-    told = json.loads(json.dumps(found.as_json(), allow_nan=False))
-    assert told["rows"] == {"original": 40, "published": 0, "not published": 40, "groups": 0}
-    assert told["lost detail"]["generalised loss"] is None
-    assert told["left out"] == list(found.left_out)
+    data = json.loads(json.dumps(found.as_json(), allow_nan=False))
+    assert data["rows"] == {"original": 40, "published": 0, "not published": 40, "groups": 0}
+    assert data["lost detail"]["generalised loss"] is None
+    assert data["left out"] == list(found.left_out)

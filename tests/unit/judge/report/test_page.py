@@ -1,4 +1,4 @@
-"""The report is one file that needs nothing else, says everything that was found, and shows what it is told safely."""
+"""The report is one self-contained file that shows every finding and escapes its input."""
 
 import re
 from html.parser import HTMLParser
@@ -24,7 +24,7 @@ AUDIT = Audit(
         Section(
             id="structure",
             title="Is the promise kept?",
-            about="Counted anew.",
+            about="Counted again.",
             findings=(
                 Finding(
                     id="fewest-persons",
@@ -40,7 +40,7 @@ AUDIT = Audit(
         Section(
             id="linkage",
             title="Can persons be found?",
-            about="Somebody knows them.",
+            about="An attacker knows them.",
             findings=(
                 Finding(id="journalist", title="Others?", status="not checked", sentence="No population was given."),
             ),
@@ -82,7 +82,7 @@ class Elements(HTMLParser):
 
     @property
     def text(self) -> str:
-        """What a reader sees."""
+        """Visible text."""
         return re.sub(r"\s+", " ", " ".join(self.words))
 
 

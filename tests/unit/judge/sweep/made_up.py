@@ -1,4 +1,4 @@
-"""Small schemas, settings and figures that tests of a sweep are about."""
+"""Small schemas, settings and figures for tests of sweeps."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

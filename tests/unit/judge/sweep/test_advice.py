@@ -1,4 +1,4 @@
-"""The recommendation: which setting, in which words."""
+"""Recommended settings and their explanation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The folder of a sweep: what is done is kept, and another sweep is not taken for it."""
+"""Folder of a sweep: finished settings are stored, and another sweep is refused."""
 
 import json
 from dataclasses import replace

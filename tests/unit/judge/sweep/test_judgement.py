@@ -1,4 +1,4 @@
-"""What one publication costs and protects, counted by hand on a few rows."""
+"""Loss and risk of one publication, computed by hand on a few rows."""
 
 import math
 

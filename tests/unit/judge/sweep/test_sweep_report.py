@@ -48,7 +48,7 @@ def test_recommended_setting_has_a_star_in_the_table() -> None:
     starred = [row for row in rows if row[0].endswith("*")]
     assert len(starred) == 1
     assert starred[0][1:3] == [str(WEIGHED.outcomes[ADVICE.chosen].setting.value(name)) for name in ("k", "delay")]
-    assert "epsilon stated" not in titles  # nothing of the kind was claimed
+    assert "epsilon stated" not in titles  # no epsilon was claimed
     assert len(rows_of(WEIGHED, GRID, ADVICE.chosen, only_best=True)) == 1 + 4
 
 

@@ -1,4 +1,4 @@
-"""A sweep from its first setting to its last, with and without an interruption between them."""
+"""Whole sweeps, with and without an interruption."""
 
 import json
 import multiprocessing
@@ -71,13 +71,13 @@ def test_every_setting_is_measured_and_its_books_balance(ground: Ground, grid: G
 def test_sweep_without_a_folder_recommends_the_same(ground: Ground, grid: Grid, folder: Folder) -> None:
     kept, found = sweep_run.recommend(ground, grid, folder), sweep_run.recommend(ground, grid)
     assert found.advice == kept.advice
-    told = json.loads(json.dumps(found.as_json()))
-    assert told["lists"] == {"k": [3, 5], "delay": [40, 80]}
-    assert [each["parameters"] for each in told["settings"]] == [dict(each.parameters) for each in grid.settings]
-    assert [each["pareto"] for each in told["settings"]].count(1) == 1
-    recommended = [each["parameters"] for each in told["settings"] if each["recommended"]]
+    data = json.loads(json.dumps(found.as_json()))
+    assert data["lists"] == {"k": [3, 5], "delay": [40, 80]}
+    assert [each["parameters"] for each in data["settings"]] == [dict(each.parameters) for each in grid.settings]
+    assert [each["pareto"] for each in data["settings"]].count(1) == 1
+    recommended = [each["parameters"] for each in data["settings"] if each["recommended"]]
     assert recommended == [dict(grid.settings[found.advice.chosen].parameters)]
-    assert told["refused"] == []
+    assert data["refused"] == []
 
 
 @pytest.mark.compiled

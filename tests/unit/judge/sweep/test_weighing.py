@@ -1,4 +1,4 @@
-"""Settings on the same axes, and which of them nothing beats."""
+"""Settings on the same axes, and the Pareto set."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_pareto_set_is_ordered_by_risk_and_considers_the_delay() -> None:
     grid = castle_grid(k=[2, 3], delay=[50, 100])
     figures = {
         (2, 50): {"loss": 0.1, "mean_risk": 0.5, "delay": 50},
-        (2, 100): {"loss": 0.1, "mean_risk": 0.5, "delay": 100},  # beaten: as good, and waits longer
+        (2, 100): {"loss": 0.1, "mean_risk": 0.5, "delay": 100},  # dominated: equal, but waits longer
         (3, 50): {"loss": 0.3, "mean_risk": 0.3, "delay": 50},
         (3, 100): {"loss": 0.2, "mean_risk": 0.3, "delay": 100},
     }

@@ -1,4 +1,4 @@
-"""The criteria agree with hand-computed examples, with their definitions, and with another library where it does."""
+"""Criteria agree with hand-computed examples, with their definitions, and with pycanon."""
 
 import math
 import warnings
@@ -27,7 +27,7 @@ from castleguard.schema.sensitive import Sensitive
 
 
 def of_counts(*groups: list[int]) -> Tally:
-    """Groups in which value i occurs so often."""
+    """Groups with the given counts of each value."""
     rows = [(group, value) for group, counts in enumerate(groups) for value, n in enumerate(counts) for _ in range(n)]
     found = np.array(rows, dtype=np.int64)
     return tally(found[:, 0], found[:, 1], None, count=len(groups))
@@ -88,10 +88,10 @@ def test_salaries_of_the_paper_have_the_distances_that_it_prints() -> None:
     # Li et al. 2007, section 4.2: nine salaries 3k to 11k; {3, 4, 5} is 0.375 away, {6, 8, 11} 0.167.
     groups = np.zeros((2, 9))
     groups[0, [0, 1, 2]] = groups[1, [3, 5, 8]] = 1 / 3
-    everybody = np.full((1, 9), 1 / 9)
-    found = distances(coordinates(groups, "ordered"), coordinates(everybody, "ordered"))
+    all_rows = np.full((1, 9), 1 / 9)
+    found = distances(coordinates(groups, "ordered"), coordinates(all_rows, "ordered"))
     assert found == pytest.approx([0.375, 1 / 6])
-    assert distances(coordinates(groups, "equal"), coordinates(everybody, "equal")) == pytest.approx([2 / 3, 2 / 3])
+    assert distances(coordinates(groups, "equal"), coordinates(all_rows, "equal")) == pytest.approx([2 / 3, 2 / 3])
 
 
 def test_tree_distances_equal_those_of_moving_mass() -> None:
@@ -105,8 +105,8 @@ def test_tree_distances_equal_those_of_moving_mass() -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_criteria_agree_with_pycanon(seed: int) -> None:
-    """pycanon counts rows, so every row is a person here. It sorts the counts of (c, l)-diversity the other way round,
-    and takes the rarest value for the most frequent one: that is compared as it does it, and not as the paper does.
+    """pycanon counts rows, so every row is a person here. It sorts the counts of (c, l)-diversity in reverse, and takes
+    the rarest value for the most frequent one; the test follows pycanon here, not the paper.
     """
     pycanon: Any = pytest.importorskip("pycanon.anonymity")
     pandas: Any = pytest.importorskip("pandas")
@@ -122,7 +122,7 @@ def test_criteria_agree_with_pycanon(seed: int) -> None:
         assert np.bincount(groups).min() == pycanon.k_anonymity(frame, ["box"])
         least = int(distinct_values(counted).min())
         assert least == pycanon.l_diversity(frame, ["box"], ["label"])
-        # It rounds down, and may fall below a whole number by what a float64 cannot hold.
+        # pycanon rounds down, and float64 errors may put its result just below an integer.
         entropy = float(np.exp(entropies(counted).min()))
         assert pycanon.entropy_l_diversity(frame, ["box"], ["label"]) in (int(entropy), int(entropy - 1e-9))
         theirs, l = pycanon.recursive_c_l_diversity(frame, ["box"], ["label"])
@@ -130,10 +130,10 @@ def test_criteria_agree_with_pycanon(seed: int) -> None:
         if least > 1:
             assert theirs == max(_other_way_round(counted, group, least) for group in range(counted.groups))
         shares = counted.shares(int(values.max()) + 1)
-        everybody = np.bincount(values)[None, :] / rows
-        equal = distances(coordinates(shares, "equal"), coordinates(everybody, "equal"))
+        all_rows = np.bincount(values)[None, :] / rows
+        equal = distances(coordinates(shares, "equal"), coordinates(all_rows, "equal"))
         assert pycanon.t_closeness(frame, ["box"], ["label"]) == pytest.approx(equal.max())
-        ordered = distances(coordinates(shares, "ordered"), coordinates(everybody, "ordered"))
+        ordered = distances(coordinates(shares, "ordered"), coordinates(all_rows, "ordered"))
         assert pycanon.t_closeness(frame, ["box"], ["grade"]) == pytest.approx(ordered.max())
 
 

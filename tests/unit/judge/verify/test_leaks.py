@@ -1,4 +1,4 @@
-"""Identifiers are found under whatever name, and what only looks like one is not."""
+"""Identifiers are found under any name, and values that only look like identifiers are not."""
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ def leaks(linked: bool, **columns: object) -> Leaks:
 
 
 def test_expected_values_of_a_column_are_not_identifiers() -> None:
-    # Wards and bounds of ages are written like identifiers, by chance.
+    # Wards and bounds of ages equal identifiers by chance.
     assert leaks(False) == leaks(True) == Leaks((), (), ())
 
 
@@ -51,7 +51,7 @@ def test_identifiers_under_another_name_are_found() -> None:
     for linked in (False, True):
         assert leaks(linked, note=texts).identifiers == ("note",)
         assert leaks(linked, illness=texts).identifiers == ("illness",)
-    # Instead of the ward, every row has its person. Without a link that could be wards.
+    # Every row has its person in place of the ward. Without a link, these could be wards.
     assert leaks(True, ward=[11, 12, 13, 11, 12, 13]).identifiers == ("ward",)
 
 
@@ -63,5 +63,5 @@ def test_column_in_one_to_one_correspondence_with_persons_is_a_pseudonym() -> No
 
 
 def test_no_leaks_are_found_without_a_person_column() -> None:
-    nobody = Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["illness"])
-    assert find_leaks(pa.table(PUBLISHED), ORIGINAL, nobody) == Leaks(("ward", "row"), (), ())
+    no_person = Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers, sensitive=["illness"])
+    assert find_leaks(pa.table(PUBLISHED), ORIGINAL, no_person) == Leaks(("ward", "row"), (), ())

@@ -1,4 +1,4 @@
-"""What the order of a file tells of moments, and what it does not."""
+"""Checks of promises about time from the order of a file."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ def test_group_fails_only_if_no_moment_explains_it() -> None:
     early, late = Span(np.array([40, 90]), np.array([45, 99])), Span(np.array([40, 40]), np.array([99, 99]))
     # Group 0 was released while nearly all had value 0; group 1 when half had, and 0.5 is far beyond 0.2.
     assert judge_running(counted, closeness, column, early).proved.tolist() == [False, True]
-    # If group 0 can have been released at any of the last moments, it is far from the last, but that proves nothing.
+    # If group 0 may have been released at any earlier moment, its distance from the last one proves nothing.
     assert judge_running(counted, closeness, column, late).failed.tolist() == [True, True]
     assert not judge_running(counted, closeness, column, late).proved[0]
 
@@ -91,8 +91,8 @@ def test_group_fails_only_if_no_moment_explains_it() -> None:
     "reference", [{}, {"reference": "window", "window": 40}, {"reference": "decay", "decay": 0.97}]
 )
 def test_releases_that_passed_are_never_proved_broken(distance: Distance, reference: dict[str, Any]) -> None:
-    """Values drift with time. A group is made of up to three releases, each within t of the distribution of its moment,
-    of rows that arrived within the delay before: whatever the group looks like as a whole, nothing is proved of it.
+    """Values drift with time. A group consists of up to three releases, each within t of the distribution at its moment
+    and of rows that arrived within the delay before. No such group is ever proved broken.
     """
     draw = np.random.default_rng(3)
     arrivals, delay, count = 400, 60, 60

@@ -1,4 +1,4 @@
-"""Without a link groups are bounded from above, by what they can have been made from."""
+"""Upper bounds on the persons of groups, without a link."""
 
 import numpy as np
 import pyarrow as pa
@@ -42,16 +42,16 @@ def test_persons_are_bounded_by_rows_and_by_candidates() -> None:
 
 
 def test_row_without_a_matching_original_is_counted() -> None:
-    # Nobody between 20 and 30 has a rash, and of three flus there are only two.
+    # No row between 20 and 30 has a rash, and only two have flu instead of three.
     too_many, found = bounded(illness=["flu", "cold", "rash", "flu", "flu", "flu"])
     assert too_many == 0
     assert found.impossible.tolist() == [0, 1, 1]
-    # A range where nobody is.
+    # A range without original rows.
     assert bounded(age_min=[20, 20, 60, 40, 40, 0], age_max=[30, 30, 70, 50, 50, 100])[1].impossible.sum() == 1
 
 
 def test_value_without_a_range_is_at_the_root_only() -> None:
-    # The last row has no age. If it came out between 20 and 30, a third flu would be missing there.
+    # The last row has no age. If it were published between 20 and 30, a third flu would be missing there.
     found = bounded(age_min=[20, 20, 20, 40, 40, 20], age_max=[30, 30, 30, 50, 50, 30])[1]
     assert found.impossible.tolist() == [1, 0]
 
@@ -82,7 +82,7 @@ def test_too_many_groups_are_sampled() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_true_publication_is_never_refuted(seed: int) -> None:
-    """Any rows put into any groups, with boxes around them: the bounds are never below the truth."""
+    """For random rows in random groups with boxes around them, the bounds are never below the true counts."""
     draw = np.random.default_rng(seed)
     count = 60
     ages, persons = draw.integers(0, 101, count), draw.integers(0, 25, count)
