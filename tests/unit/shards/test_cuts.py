@@ -90,8 +90,8 @@ def test_timestamps_are_cut_only_by_name_or_alone() -> None:
     assert cut_domain(Schema(person=None, quasi_identifiers=[came]), 2).columns == ("came",)
 
 
-def test_a_column_that_is_no_quasi_identifier_cannot_be_cut() -> None:
-    with pytest.raises(SchemaError, match=r"'id' is no quasi-identifier .*age, pay"):
+def test_a_column_that_is_not_a_quasi_identifier_cannot_be_cut() -> None:
+    with pytest.raises(SchemaError, match=r"'id' is not a quasi-identifier .*age, pay"):
         cut_domain(BOTH, 2, columns=["id"])
 
 
