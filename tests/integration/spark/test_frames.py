@@ -156,7 +156,7 @@ def test_plan_too_large_for_spark_is_refused_before_it_starts(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_parts(make_visits(10), tmp_path / "in", 1)
-    monkeypatch.setattr(operator, "_BESIDE_THE_PLAN", 1 << 30)
+    monkeypatch.setattr(operator, "_CODE_BYTES", 1 << 30)
     with pytest.raises(UsageError, match=r"set spark\.broadcast\.UDFCompressionThreshold"):
         anonymise(_stream(spark, tmp_path), SCHEMA, POLICY, shards=SHARDS)
 
