@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.algorithms.citadel.policy import Citadel as Policy
-from castleguard.schema.coded import NOBODY, CodedRows
+from castleguard.schema.coded import NO_PERSON, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Schema
 from castleguard.schema.sensitive import Sensitive
@@ -134,7 +134,7 @@ def large_citadel_streams(draw: st.DrawFn) -> Stream:
     place = person if at_home else np.arange(count)
     rows = CodedRows(
         quasi=np.stack([random.choice(values_of(role), count)[place] for role in schema.quasi_identifiers], axis=1),
-        person=np.where(random.random(count) < random.choice([0.0, 0.1]), NOBODY, spread_hashes(person)),
+        person=np.where(random.random(count) < random.choice([0.0, 0.1]), NO_PERSON, spread_hashes(person)),
         sensitive=random.integers(0, random.integers(2, 7), (count, len(schema.sensitive))),
         to_root=random.random(count) < 0.01,
     )

@@ -19,7 +19,7 @@ from castleguard.algorithms.castle.policy import Castle, Reading
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.cells import cell_starts
-from castleguard.schema.coded import NOBODY, CodedRows
+from castleguard.schema.coded import NO_PERSON, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -194,7 +194,7 @@ def large_streams(draw: st.DrawFn) -> Stream:
     named = spread_hashes(random.integers(0, random.choice([20, 60, 10**6]), count))
     rows = CodedRows(
         quasi=np.stack([random.choice(values_of(role), count) for role in schema.quasi_identifiers], axis=1),
-        person=np.where(random.random(count) < random.choice([0.0, 0.1]), NOBODY, named),
+        person=np.where(random.random(count) < random.choice([0.0, 0.1]), NO_PERSON, named),
         sensitive=random.poisson(1, (count, 2)),
         to_root=random.random(count) < 0.01,
     )
@@ -304,7 +304,7 @@ def coded_rows(
     """
     count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
     persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
-    nameless = 0 if named else draw(st.sampled_from((0, 0, 0, 1, 3)))  # number of persons that are NOBODY
+    nameless = 0 if named else draw(st.sampled_from((0, 0, 0, 1, 3)))  # number of persons that are NO_PERSON
     spread = [draw(st.integers(1 + diverse, 4)) for _ in schema.sensitive]
     rooted = draw(st.sampled_from((0, 0, 10, 60) if diverse else (0, 0, 10, 40, 256)))
     drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
@@ -322,7 +322,7 @@ def coded_rows(
         # Hashes may be any number. For declared values, some codes are valid and some are not.
         sensitive[:, column] = np.where(talks, byte % values, 0) - (schema.sensitive[column].labels is None)
     hashes = spread_hashes(person)
-    return CodedRows(quasi, np.where(person < persons - nameless, hashes, NOBODY), sensitive, to_root)
+    return CodedRows(quasi, np.where(person < persons - nameless, hashes, NO_PERSON), sensitive, to_root)
 
 
 def spread_hashes(person: NDArray[np.int64]) -> NDArray[np.uint64]:

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.citadel.engine import CitadelEngine
 from castleguard.algorithms.citadel.policy import Citadel as Policy
 from castleguard.privacy.closeness import Closeness
-from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows
+from castleguard.schema.coded import NEW, NO_PERSON, REUSED, ROOT, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -318,7 +318,7 @@ def small_worlds(draw: st.DrawFn, *, shaped: bool) -> Stream:
     to_root = root >= draw(st.sampled_from((200, 256)))
     rows = CodedRows(
         quasi=np.where(to_root, 0.0, place % 10 * 2.0)[:, None],
-        person=np.where(named == people - 1, NOBODY, hashes),
+        person=np.where(named == people - 1, NO_PERSON, hashes),
         sensitive=np.zeros((count, 1), dtype=np.int64),
         to_root=to_root,
     )
@@ -351,7 +351,7 @@ def check_world(new_player: NewPlayer, stream: Stream) -> None:
 @examples(2)
 @given(small_worlds(shaped=False))
 def test_a_stream_tells_no_more_of_a_row_than_the_values_of_its_group(new_player: NewPlayer, stream: Stream) -> None:
-    """With l distinct values; persons come back, NOBODY is among them, and some rows are for the root."""
+    """With l distinct values; persons come back, NO_PERSON is among them, and some rows are for the root."""
     check_world(new_player, stream)
 
 
@@ -369,7 +369,7 @@ def test_repeated_persons_and_nobody_have_the_posterior_of_their_group(asked: di
     """Persons 0 and 1 have two rows each, one row has no person; all worlds are gone through."""
     rows = CodedRows(
         quasi=np.array([[2.0], [4.0], [4.0], [2.0], [12.0], [14.0], [12.0]]),
-        person=np.array([*spread_hashes(np.array([0, 1, 2, 0, 1, 3])), NOBODY], dtype=np.uint64),
+        person=np.array([*spread_hashes(np.array([0, 1, 2, 0, 1, 3])), NO_PERSON], dtype=np.uint64),
         sensitive=np.zeros((7, 1), dtype=np.int64),
         to_root=np.zeros(7, dtype=np.bool_),
     )

@@ -15,7 +15,7 @@ from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Reuse
 from castleguard.algorithms.castle.stages import group_gate
 from castleguard.release.gate import Gate
-from castleguard.schema.coded import NOBODY, CodedRows, Decisions
+from castleguard.schema.coded import NO_PERSON, CodedRows, Decisions
 from tests.properties.streams import Step, Stream, examples, joined, one_by_one, shaped_streams, streams
 
 
@@ -37,7 +37,7 @@ def check_releases(stream: Stream, decided: Decisions) -> None:
         members[int(decided.event[group]), *box].append(position)
     for positions in members.values():
         rows: CodedRows = stream.rows.take(np.array(positions))
-        rows = rows.take(np.flatnonzero(rows.person != NOBODY))  # counts for neither k nor l
+        rows = rows.take(np.flatnonzero(rows.person != NO_PERSON))  # counts for neither k nor l
         assert len(set(rows.person.tolist())) >= stream.policy.k
         for column in rows.sensitive.T:
             assert len(set(column.tolist())) >= stream.policy.l

@@ -10,7 +10,7 @@ from typing import Protocol
 from castleguard.algorithms.castle.policy import Castle as Policy
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.diversity import Diversity
-from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows
+from castleguard.schema.coded import NEW, NO_PERSON, REUSED, ROOT, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Numeric, Schema
 from tests.properties.streams import Step, Stream
@@ -127,7 +127,7 @@ class Transcription(Castle):
 def content_of(row: Row) -> bytes:
     """Position and content of a row, 64 bits each."""
     quasi, sensitive = row.quasi, row.sensitive
-    person = NOBODY if row.person is None else row.person
+    person = NO_PERSON if row.person is None else row.person
     return struct.pack(f"<qQ{len(quasi)}d{len(sensitive)}q", row.position, person, *quasi, *sensitive)
 
 
@@ -221,6 +221,6 @@ def tree_of(nodes: Hierarchy) -> measure.Tree:
 def rows_of(rows: CodedRows) -> list[Row]:
     columns = zip(*(array.tolist() for array in rows), strict=True)
     return [
-        Row(i, None if person == NOBODY else person, tuple(q), tuple(s), root)
+        Row(i, None if person == NO_PERSON else person, tuple(q), tuple(s), root)
         for i, (q, person, s, root) in enumerate(columns)
     ]

@@ -26,7 +26,7 @@ from .citadel_space import F, Space
 from .measure import Attribute, Box, Domain, Row, around, persons
 from .shape import Shape
 
-NOBODY = 2**64 - 1  # in digests
+NO_PERSON = 2**64 - 1  # in digests
 WHOLE = 16  # groups of a tree, if the pending rows suffice
 
 Kind = Literal["new", "reuse", "root"]
@@ -346,10 +346,10 @@ class Settlement:
 
 
 def distinct_for_certain(rows: Sequence[Row], column: int) -> int:
-    """How many values remain whichever rows are taken away, as many as are of NOBODY: the rarest values go first.
+    """How many values remain whichever rows are taken away, as many as are of NO_PERSON: the rarest values go first.
 
-    NOBODY must not add to l. To count without the very rows of NOBODY would tell them from the others: that a group is
-    published would say something about their values that it does not say about the rest.
+    NO_PERSON must not add to l. Counting without its rows would tell them from the others: a published group would reveal
+    something about their values that it does not reveal about the rest.
     """
     counts = sorted(Counter(row.sensitive[column] for row in rows).values())
     unnamed = len([row for row in rows if row.person is None])
@@ -364,7 +364,7 @@ def is_company(row: Row) -> bool:
 
 
 def one_per_person(rows: Iterable[Row]) -> list[Row]:
-    """The first row of each person; NOBODY is one."""
+    """The first row of each person; NO_PERSON is one."""
     first: dict[object, Row] = {}
     for row in rows:
         first.setdefault(row.person, row)
@@ -398,4 +398,4 @@ def blind_content(rows: Iterable[Row]) -> bytes:
 
 
 def _head(row: Row) -> bytes:
-    return struct.pack("<qQ", row.position, NOBODY if row.person is None else row.person)
+    return struct.pack("<qQ", row.position, NO_PERSON if row.person is None else row.person)

@@ -14,7 +14,7 @@ from .citadel_space import Bounds, F, Space, widest
 from .measure import Row, persons
 
 PART = 32  # rows of a part at most
-NOWHERE = F(1e9)  # spread around a row of NOBODY, who is company for no group
+NOWHERE = F(1e9)  # spread around a row of NO_PERSON, who is company for no group
 
 
 # -- dense neighbourhoods first ----------------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def grow(space: Space, seed: Row, company: Iterable[Row], pace: Pace) -> list[Ro
 
 
 def needed(seed: Row, k: int) -> int:
-    """How many persons the seed lacks: all k if it is of NOBODY."""
+    """How many persons the seed lacks: all k if it is of NO_PERSON."""
     return k if seed.person is None else k - 1
 
 
@@ -131,7 +131,7 @@ def joining_cost(space: Space, bounds: Bounds, rows: int, row: Row) -> np.float3
 
 
 def keeps_share(rows: Iterable[Row], k: int) -> bool:
-    """Rule 2: k persons other than NOBODY, and no person, NOBODY being one, has more than 1/k of the rows."""
+    """Rule 2: k persons other than NO_PERSON, and no person, NO_PERSON being one, has more than 1/k of the rows."""
     members = list(rows)
     of = [row.person for row in members]
     most = max((of.count(person) for person in set(of)), default=0)

@@ -16,7 +16,7 @@ from tests.reference.shape import Shape
 LINE: list[Attribute] = [Numeric(0, 100, range(101))]
 TREE = Tree.from_mapping({"*": {"left": ["a", "b"], "right": ["c", "d", "e"]}})
 A, B, C, D, E = range(5)
-NOBODY = None
+NO_PERSON = None
 
 
 class InOrder:
@@ -212,10 +212,10 @@ def test_no_person_has_more_than_one_kth_of_a_group() -> None:
     assert keeps_share(rows_of(A, A, B, B), 2)
     assert keeps_share(rows_of(A, A, B, C), 2)
     assert not keeps_share(rows_of(A, A, B, C, D), 3)
-    assert not keeps_share(rows_of(A, NOBODY), 2)
-    assert keeps_share(rows_of(A, B, NOBODY), 2)
-    assert not keeps_share(rows_of(A, B, NOBODY, NOBODY, NOBODY), 2)
-    assert keeps_share(rows_of(A, B, NOBODY, NOBODY), 2)
+    assert not keeps_share(rows_of(A, NO_PERSON), 2)
+    assert keeps_share(rows_of(A, B, NO_PERSON), 2)
+    assert not keeps_share(rows_of(A, B, NO_PERSON, NO_PERSON, NO_PERSON), 2)
+    assert keeps_share(rows_of(A, B, NO_PERSON, NO_PERSON), 2)
 
 
 def test_what_is_left_for_less_than_two_groups_is_one_group() -> None:
@@ -235,7 +235,7 @@ def test_what_is_left_is_not_one_group_if_a_person_had_too_much_of_it() -> None:
 
 def test_a_row_of_nobody_has_k_persons_beside_it() -> None:
     stream = Stream(k=2, delay=4)
-    stream.arrive(50, of=NOBODY)
+    stream.arrive(50, of=NO_PERSON)
     release = only(stream.arrive_all(52, 10, 47, 90))
     assert groups_of(release) == [("new", [0, 1, 3], (47, 53))]
 
@@ -243,13 +243,13 @@ def test_a_row_of_nobody_has_k_persons_beside_it() -> None:
 def test_a_row_of_nobody_is_not_company() -> None:
     stream = Stream(k=2, delay=4)
     stream.arrive(50)
-    stream.arrive(50, of=NOBODY)
+    stream.arrive(50, of=NO_PERSON)
     assert groups_of(only(stream.arrive_all(52, 10, 90))) == [("new", [0, 2], (50, 53))]
 
 
 def test_rows_of_nobody_come_last_and_join_while_they_are_no_more_than_one_kth() -> None:
     stream = Stream(k=2, delay=100)
-    for person in (NOBODY, NOBODY, NOBODY, A, B):
+    for person in (NO_PERSON, NO_PERSON, NO_PERSON, A, B):
         stream.arrive(50, of=person)
     release = stream.flush()
     assert groups_of(release) == [("new", [0, 1, 3, 4], (50, 51))]
@@ -298,7 +298,7 @@ def test_a_root_row_takes_the_oldest_rows_of_other_persons_along() -> None:
 
 def test_nobody_adds_no_person_to_the_root() -> None:
     stream = Stream(k=2, delay=3)
-    stream.arrive(0, of=NOBODY, to_root=True)
+    stream.arrive(0, of=NO_PERSON, to_root=True)
     release = only(stream.arrive_all(50, 60, 70))
     assert groups_of(release) == [("root", [0, 1, 2], (0, 100))]
 
@@ -426,12 +426,12 @@ def test_the_root_group_is_judged_by_itself() -> None:
     [
         ((A, B, C), "abc", 3),
         ((A, B, C), "aab", 2),
-        ((A, B, NOBODY), "aab", 1),  # without NOBODY it is one value
-        ((A, B, NOBODY), "aba", 1),  # so it is here: any of the three rows could be the one of NOBODY
-        ((A, B, C, NOBODY), "aabb", 2),
-        ((A, B, C, D, NOBODY, NOBODY), "aabbcc", 2),
-        ((A, B, C, D, NOBODY, NOBODY), "abcccc", 1),
-        ((A, B, C, D, NOBODY, NOBODY), "aaabbb", 2),
+        ((A, B, NO_PERSON), "aab", 1),  # without NO_PERSON it is one value
+        ((A, B, NO_PERSON), "aba", 1),  # so it is here: any of the three rows could be the one of NO_PERSON
+        ((A, B, C, NO_PERSON), "aabb", 2),
+        ((A, B, C, D, NO_PERSON, NO_PERSON), "aabbcc", 2),
+        ((A, B, C, D, NO_PERSON, NO_PERSON), "abcccc", 1),
+        ((A, B, C, D, NO_PERSON, NO_PERSON), "aaabbb", 2),
     ],
 )
 def test_values_count_that_remain_whichever_rows_are_of_nobody(
@@ -444,7 +444,7 @@ def test_values_count_that_remain_whichever_rows_are_of_nobody(
 def test_values_of_nobody_do_not_count_towards_l() -> None:
     for values, dropped in [((0, 0, 1), 3), ((0, 1, 0), 3), ((0, 1, 2), 0)]:
         stream = Stream(k=2, delay=100, l=2)
-        for person, value in zip((A, B, NOBODY), values, strict=True):
+        for person, value in zip((A, B, NO_PERSON), values, strict=True):
             stream.arrive(50, of=person, value=value)
         assert len(stream.flush().dropped) == dropped
 
@@ -511,7 +511,7 @@ def test_a_row_of_nobody_may_reuse_a_box() -> None:
     stream = Stream(k=2, delay=100, reuse="narrow")
     stream.arrive_all(10, 14)
     stream.flush()
-    stream.arrive(11, of=NOBODY)
+    stream.arrive(11, of=NO_PERSON)
     assert groups_of(stream.flush()) == [("reuse", [2], (10, 15))]
 
 

@@ -18,7 +18,7 @@ from castleguard.errors import ConfigError, SchemaError
 from castleguard.judge.verify.structure import verify
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.gate import Gate
-from castleguard.schema.coded import NOBODY, CodedRows
+from castleguard.schema.coded import NO_PERSON, CodedRows
 
 AGE = cg.Numeric("age", lower=0, upper=100, step=10)
 
@@ -125,10 +125,10 @@ def test_rows_without_a_person_are_left_out_where_rows_count_as_persons() -> Non
 
 def test_gate_ignores_missing_persons_of_several_sites() -> None:
     gate = Gate(schema(), Criteria(k=3), known=10, on_grid=True)
-    rows = CodedRows(np.full((2, 1), 40.0), np.array([1, NOBODY]), np.zeros((2, 0), np.int64), np.zeros(2, np.bool_))
+    rows = CodedRows(np.full((2, 1), 40.0), np.array([1, NO_PERSON]), np.zeros((2, 0), np.int64), np.zeros(2, np.bool_))
     box = (np.array([40.0]), np.array([50.0]))
     none = np.zeros((2, 0), np.int64)
-    assert not gate.check_joint(box, rows, np.array([2, NOBODY]), none)
+    assert not gate.check_joint(box, rows, np.array([2, NO_PERSON]), none)
     assert gate.check_joint(box, rows, np.array([2, 3], dtype=np.uint64), none)
 
 

@@ -55,7 +55,7 @@ from castleguard.kernels.publish import add_drop, add_group, add_root, add_row, 
 from castleguard.kernels.reference import refer
 from castleguard.kernels.reuse import admit
 from castleguard.kernels.ring import is_pending, skip_gone, take_in
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.sorting import lower_half, make_key, sort_keys
 from castleguard.kernels.state import (
     ARRIVALS,
@@ -124,7 +124,7 @@ def order_seeds(state: State, work: Work, limit: Int) -> None:
     drawn = work.slots[MEMBER]
     for number in range(count):
         at = seeds[number]
-        width[number] = FAR if state.person[at] == NOBODY else work.spread[part_of(work, work.slots[PLACE, at])]
+        width[number] = FAR if state.person[at] == NO_PERSON else work.spread[part_of(work, work.slots[PLACE, at])]
         keys[number] = make_key(bits[number], number)
         drawn[number] = at
     sort_keys(keys, 0, count)
@@ -154,7 +154,7 @@ def make_group(state: State, settings: Settings, work: Work, seed: Int, limit: I
     """A group around a seed, which is not in the tree any more: its rows, listed as members, and the most rows that a
     person has in it. (0, 0): there is none. `spare`: the rows that are left need not all go with it.
     """
-    live = work.sizes[LIVE] + (state.person[seed] != NOBODY)
+    live = work.sizes[LIVE] + (state.person[seed] != NO_PERSON)
     if settings.k <= live < 2 * settings.k and not spare:
         count, most = take_all(state, settings, settings.axes, work, seed)
         if count > 0:
@@ -263,7 +263,7 @@ def find_centres(axes: Axes, work: Work) -> None:
 
 @kernel
 def unite_groups(state: State, work: Work) -> None:
-    """Give rows the numbers of the groups that they are published with, and list them anew."""
+    """Give rows the numbers of the groups that they are published with, and list them again."""
     groups = work.groups
     for group in range(work.sizes[GROUPS]):
         into = groups[BECOMES, group]

@@ -18,7 +18,7 @@ from castleguard.kernels.open_clusters import empty_cluster, remove_row
 from castleguard.kernels.publish import add_group, add_row, order_rows
 from castleguard.kernels.published_pairs import add_pairs, make_room, memory_of_box
 from castleguard.kernels.reuse import remember, try_reuse
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.split import add_leftover, split, start_part
 from castleguard.kernels.split_diverse import split_diverse
 from castleguard.kernels.state import EPS, GONE, LOSSES, NEW, OPEN, Output, Settings, State, Work
@@ -98,17 +98,17 @@ def unite_equal_parts(state: State, work: Work, count: Int, parts: Int) -> Int:
 def put_nobody_last(rows: Rows, work: Work, count: Int) -> Int:
     """List members with a person first, then the others, each in order of arrival; return how many have a person."""
     slots = cluster_of(work).slot
-    nobody = numbers_of(work).chosen
+    no_person = numbers_of(work).chosen
     known = 0
     for row in range(count):
         at = slots[row]
-        if rows.person[at] == NOBODY:
-            nobody[row - known] = at
+        if rows.person[at] == NO_PERSON:
+            no_person[row - known] = at
         else:
             slots[known] = at
             known += 1
     for row in range(known, count):
-        slots[row] = nobody[row - known]
+        slots[row] = no_person[row - known]
     return known
 
 

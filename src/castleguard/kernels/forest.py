@@ -23,7 +23,7 @@ from castleguard.kernels.citadel_state import (
 )
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.shape import is_burnt_in, lack_by_row
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.sorting import lower_half, make_key, select_keys, sort_keys
 from castleguard.kernels.state import NO_DISTANCE, Ints, State
 
@@ -32,7 +32,7 @@ NOT_PUBLISHED = -1
 
 @kernel
 def has_values(state: State, work: Work, slots: Ints, wanted: Int) -> Bool:
-    """Whether rows, by their ring slots, have `wanted` values of every sensitive column; none of them is NOBODY's."""
+    """Whether rows, by ring slot, have `wanted` values of every sensitive column; no row may be of NO_PERSON."""
     seen = work.values
     for column in range(state.sensitive.shape[1]):
         found = 0
@@ -79,17 +79,17 @@ def values_left(state: State, work: Work, slots: Ints, column: Int, fewer: Int) 
 
 @kernel
 def is_diverse(state: State, work: Work, slots: Ints, wanted: Int) -> Bool:
-    """Whether rows have `wanted` values of every sensitive column, without counting rows of NOBODY.
+    """Whether rows have `wanted` values of every sensitive column, without counting rows of NO_PERSON.
 
     Which rows these are must not matter, or the values of a group would tell theirs: so any as many rows are left out.
     """
-    nobody = 0
+    no_person = 0
     for at in slots:
-        nobody += state.person[at] == NOBODY
-    if nobody == 0:
+        no_person += state.person[at] == NO_PERSON
+    if no_person == 0:
         return has_values(state, work, slots, wanted)
     for column in range(state.sensitive.shape[1]):
-        if values_left(state, work, slots, column, nobody) < wanted:
+        if values_left(state, work, slots, column, no_person) < wanted:
             return False
     return True
 

@@ -29,7 +29,7 @@ from castleguard.kernels.compile import Bool, Int, kernel, scan_kernel
 from castleguard.kernels.counts import count_in
 from castleguard.kernels.loss import Domain, value_loss
 from castleguard.kernels.neighbours import find_nearest
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.sorting import lower_half
 from castleguard.kernels.state import Ints, State
 from castleguard.kernels.widths import enlarge
@@ -133,7 +133,7 @@ def choose(state: State, axes: Axes, work: Work, found: Int, person: np.uint64, 
     score = work.near[SCORE]
     members = work.slots[MEMBER]
     by_rank = work.slots[BY_RANK]
-    if person != NOBODY:
+    if person != NO_PERSON:
         exclude_person(person, persons, found, handicap, score)
     taken = 0
     while taken < needed:
@@ -162,7 +162,7 @@ def grow(state: State, settings: Settings, axes: Axes, work: Work, seed: Int, li
     """Grow a group around the row in ring slot `seed`, which is not in the tree any more; how many rows it has, listed
     as members, with their box in `work.grown`. 0: all pending rows have too few persons.
     """
-    needed = settings.k if state.person[seed] == NOBODY else settings.k - 1
+    needed = settings.k if state.person[seed] == NO_PERSON else settings.k - 1
     wanted = CANDIDATES * (settings.k + 10)
     low, high = work.grown[0], work.grown[1]
     work.slots[MEMBER, 0] = seed
@@ -180,7 +180,7 @@ def grow(state: State, settings: Settings, axes: Axes, work: Work, seed: Int, li
 
 @kernel
 def count_persons(state: State, work: Work, slots: Ints) -> tuple[Int, Int]:
-    """Of rows by their ring slots: how many persons besides NOBODY, and the most rows of one of them or of NOBODY."""
+    """Distinct persons of rows, by ring slot, without NO_PERSON; and the most rows of one person or of NO_PERSON."""
     capacity = 16
     while capacity < 2 * slots.size:
         capacity *= 2
@@ -191,7 +191,7 @@ def count_persons(state: State, work: Work, slots: Ints) -> tuple[Int, Int]:
     most: Int = 0
     for at in slots:
         count = count_in(table, 0, state.person[at])
-        persons += count == 1 and state.person[at] != NOBODY
+        persons += count == 1 and state.person[at] != NO_PERSON
         most = max(most, count)
     return persons, most
 

@@ -26,7 +26,7 @@ from castleguard.kernels.citadel_state import (
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_in, count_of
 from castleguard.kernels.growth import box_width, point_at
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import ARRIVALS, AT_ROOT, DROP, OLDEST, State
 from castleguard.kernels.tree import take_out
 from castleguard.kernels.widths import enlarge
@@ -107,13 +107,13 @@ def join_groups(state: State, settings: Settings, axes: Axes, work: Work) -> Non
 
 @kernel
 def first_rows(state: State, work: Work, group: Int) -> Int:
-    """Let the first left-over row of every person join the root group; how many persons besides NOBODY it has."""
+    """Let the first left-over row of every person join the root group; how many persons besides NO_PERSON it has."""
     persons = 0
     for number in range(work.sizes[LEFT]):
         at = work.slots[LEFT_OVER, number]
         if count_of(work.table, group, state.person[at]) == 0:
             enter(state, work, at, group)
-            persons += state.person[at] != NOBODY
+            persons += state.person[at] != NO_PERSON
     return persons
 
 

@@ -14,7 +14,7 @@ from castleguard.kernels.loss import box_loss, publish_box, stretch
 from castleguard.kernels.neighbours import count_near
 from castleguard.kernels.publish import add_group, add_row
 from castleguard.kernels.reuse import mark_containing
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import REUSABLE, REUSED, USES, Ints, Output, State
 from castleguard.kernels.views import box_of, draws_of, reusables_of
 
@@ -49,7 +49,7 @@ def find_entry(state: State, work: Work, at: Int) -> Int:
 @kernel
 def is_crowded(state: State, settings: Settings, axes: Axes, work: Work, at: Int, entry: Int) -> Bool:
     """Whether so many pending rows are near a row that they may make a narrower box than the published one."""
-    needed = settings.k if state.person[at] == NOBODY else settings.k - 1
+    needed = settings.k if state.person[at] == NO_PERSON else settings.k - 1
     radius = _CROWDED * np.float32(entry_loss(state, entry) * axes.column.size)
     point_at(state, axes, at, work.grown[0])
     return count_near(state.domain, axes, work, work.grown[0], radius) >= needed

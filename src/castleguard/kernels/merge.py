@@ -11,7 +11,7 @@ from castleguard.kernels.open_clusters import absorb_cluster
 from castleguard.kernels.person_matching import persons_match_values
 from castleguard.kernels.published_pairs import values_suffice_now
 from castleguard.kernels.shape import lack_of_rows
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import EPS, Floats, Ints, Settings, State, Work
 from castleguard.kernels.views import Clusters, cluster_of, clusters_of, draws_of, rows_of, tally_of
 
@@ -119,7 +119,7 @@ def adds_value(state: State, settings: Settings, slot: Int, other: Int) -> Bool:
         at = clusters.first[other]
         while at >= 0:
             key = np.uint64(rows.sensitive[at, column])
-            if rows.person[at] != NOBODY and count_of(state.value_table, slot * columns + column, key) == 0:
+            if rows.person[at] != NO_PERSON and count_of(state.value_table, slot * columns + column, key) == 0:
                 return True
             at = rows.next[at]
     return False

@@ -8,7 +8,7 @@ import numpy as np
 
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.counts import count_in, count_out
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, WAITING, Ints, State
 from castleguard.kernels.views import Clusters, Rows, Tallies, clusters_of, rows_of, tallies_of
 
@@ -45,9 +45,9 @@ def free_cluster(counters: Ints, clusters: Clusters, slot: Int) -> None:
 def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
     """Count the row's person and values for a cluster, or (slot = slots) for all clusters together.
 
-    A row of NOBODY counts for neither.
+    A row of NO_PERSON counts for neither.
     """
-    if rows.person[at] == NOBODY:
+    if rows.person[at] == NO_PERSON:
         return
     if count_in(tallies.persons, slot, rows.person[at]) == 1:
         clusters.persons[slot] += 1
@@ -60,7 +60,7 @@ def tally_in(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: In
 @kernel
 def tally_out(tallies: Tallies, clusters: Clusters, rows: Rows, at: Int, slot: Int) -> None:
     """Subtract the row's person and values from the counts."""
-    if rows.person[at] == NOBODY:
+    if rows.person[at] == NO_PERSON:
         return
     if count_out(tallies.persons, slot, rows.person[at]) == 0:
         clusters.persons[slot] -= 1

@@ -9,7 +9,7 @@ import numpy as np
 from castleguard.kernels.compile import Bool, Int, allocating_kernel
 from castleguard.kernels.counts import Table
 from castleguard.kernels.grouping import number_keys
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import Ints
 from castleguard.kernels.views import Rows
 
@@ -75,10 +75,10 @@ def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -
 @allocating_kernel
 def persons_match_values(table: Table, rows: Rows, slots: Ints, wanted: Int) -> Bool:
     """Whether in every sensitive column `wanted` different persons can be matched to `wanted` different values."""
-    known = np.empty(slots.size, dtype=np.int64)  # rows with a person: NOBODY is never matched
+    known = np.empty(slots.size, dtype=np.int64)  # rows with a person: NO_PERSON is never matched
     count = 0
     for at in slots:
-        if rows.person[at] != NOBODY:
+        if rows.person[at] != NO_PERSON:
             known[count] = at
             count += 1
     keys = np.empty(count, dtype=np.uint64)

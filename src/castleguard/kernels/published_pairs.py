@@ -13,7 +13,7 @@ from castleguard.kernels.counts import count_in, count_of
 from castleguard.kernels.loss import is_root, publish_box, stretch
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import BOXES, PAIRS, REUSABLE, ROOT_OPEN, Floats, Ints, Settings, State, Work
 from castleguard.kernels.views import Box, box_of, memory_of, reusables_of, size_of, tally_of
 
@@ -65,10 +65,12 @@ def is_known(state: State, memory: Int, column: Int, at: Int) -> Bool:
 
 
 @kernel
-def find_nobody(state: State, memory: Int, column: Int, nobody: Floats) -> None:
-    """Mark the values already published with NOBODY in this box."""
-    for value in range(nobody.size):
-        nobody[value] = 1.0 if count_of(state.pair_table, owner_of(state, memory, column, value), NOBODY) > 0 else 0.0
+def find_no_person(state: State, memory: Int, column: Int, no_person: Floats) -> None:
+    """Mark the values already published with NO_PERSON in this box."""
+    for value in range(no_person.size):
+        no_person[value] = (
+            1.0 if count_of(state.pair_table, owner_of(state, memory, column, value), NO_PERSON) > 0 else 0.0
+        )
 
 
 @kernel
@@ -154,12 +156,12 @@ def can_join(state: State, settings: Settings, work: Work, memory: Int, at: Int)
         counts = state.weights[memory, column, : size_of(state, column)]
         value = value_at(state, at, column)
         new = 0.0 if is_known(state, memory, column, at) else 1.0
-        nobody = tally_of(work).nobody_joint[: counts.size]
-        find_nobody(state, memory, column, nobody)
-        if state.person[at] == NOBODY:
-            nobody[value] = 1.0
+        no_person = tally_of(work).no_person_joint[: counts.size]
+        find_no_person(state, memory, column, no_person)
+        if state.person[at] == NO_PERSON:
+            no_person[value] = 1.0
         counts[value] += new
-        lack = lack_of_counts(state, settings, work, column, counts, nobody)
+        lack = lack_of_counts(state, settings, work, column, counts, no_person)
         counts[value] -= new
         if lack > 0.0:
             return False
@@ -178,13 +180,13 @@ def values_suffice(state: State, settings: Settings, work: Work, slots: Ints, me
         size = size_of(state, column)
         alone = tally.alone[:size]
         joint = tally.joint[:size]
-        nobody_alone = tally.nobody_alone[:size]
-        nobody_joint = tally.nobody_joint[:size]
+        no_person_alone = tally.no_person_alone[:size]
+        no_person_joint = tally.no_person_joint[:size]
         if memory >= 0:
-            find_nobody(state, memory, column, nobody_joint)
+            find_no_person(state, memory, column, no_person_joint)
         for place in range(size):
             alone[place] = 0.0
-            nobody_alone[place] = 0.0
+            no_person_alone[place] = 0.0
             joint[place] = state.weights[memory, column, place] if memory >= 0 else 0.0
         for place in range(capacity):
             seen[place, 1] = np.uint64(0)
@@ -192,14 +194,14 @@ def values_suffice(state: State, settings: Settings, work: Work, slots: Ints, me
             value = value_at(state, at, column)
             if count_in(seen, value, state.person[at]) == 1:
                 alone[value] += 1.0
-                if state.person[at] == NOBODY:
-                    nobody_alone[value] = 1.0
-                    nobody_joint[value] = 1.0
+                if state.person[at] == NO_PERSON:
+                    no_person_alone[value] = 1.0
+                    no_person_joint[value] = 1.0
                 if memory >= 0 and not is_known(state, memory, column, at):
                     joint[value] += 1.0
-        if lack_of_counts(state, settings, work, column, alone, nobody_alone) > 0.0:
+        if lack_of_counts(state, settings, work, column, alone, no_person_alone) > 0.0:
             return False
-        if memory >= 0 and lack_of_counts(state, settings, work, column, joint, nobody_joint) > 0.0:
+        if memory >= 0 and lack_of_counts(state, settings, work, column, joint, no_person_joint) > 0.0:
             return False
     return True
 

@@ -9,7 +9,7 @@ import numpy as np
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_in
 from castleguard.kernels.reference import smoothing, value_at
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import (
     DISTINCT,
     ENTROPY,
@@ -126,25 +126,25 @@ def lack_of_diversity(settings: Criteria, counts: Floats, less: Floats, top: Flo
 
 @kernel
 def lack_of_counts(
-    state: State, settings: Criteria, work: CountScratch, column: Int, counts: Floats, nobody: Floats
+    state: State, settings: Criteria, work: CountScratch, column: Int, counts: Floats, no_person: Floats
 ) -> float:
     """Shortfall of one column's value counts; 0 = criteria met.
 
-    `nobody` is 1 for a value whose counts include a pair of NOBODY: diversity must hold with and without these pairs,
-    so that NOBODY cannot add to l. For closeness NOBODY is one person.
+    `no_person` is 1 for a value whose counts include a pair of NO_PERSON: diversity must hold with and without these
+    pairs, so that NO_PERSON cannot add to l. For closeness NO_PERSON is one person.
     """
     shape = settings.shape
     total = 0.0
     unnamed = 0.0
     for value in range(counts.size):
         total += counts[value]
-        unnamed += nobody[value]
+        unnamed += no_person[value]
     lack = 0.0
     if shape.diversity != DISTINCT:
         tally = tally_of(work)
         lack = lack_of_diversity(settings, counts, tally.nothing[: counts.size], tally.extra)
         if unnamed > 0.0:
-            lack = max(lack, lack_of_diversity(settings, counts, nobody, tally.extra))
+            lack = max(lack, lack_of_diversity(settings, counts, no_person, tally.extra))
     if shape.distance != NO_DISTANCE:
         far = distance_of(state, settings, work, column, counts, total) - shape.t
         lack += far if far > EPS else 0.0
@@ -167,18 +167,18 @@ def lack_of_rows(state: State, settings: Criteria, work: CountScratch, slots: In
     lack = 0.0
     for column in range(state.sensitive.shape[1]):
         counts = tally_of(work).alone[: size_of(state, column)]
-        nobody = tally_of(work).nobody_alone[: counts.size]
+        no_person = tally_of(work).no_person_alone[: counts.size]
         for place in range(counts.size):
             counts[place] = 0.0
-            nobody[place] = 0.0
+            no_person[place] = 0.0
         for place in range(capacity):
             seen[place, 1] = np.uint64(0)
         for at in slots:
             value = value_at(state, at, column)
             if count_in(seen, value, state.person[at]) == 1:
                 counts[value] += 1.0
-                nobody[value] += state.person[at] == NOBODY
-        lack += lack_of_counts(state, settings, work, column, counts, nobody)
+                no_person[value] += state.person[at] == NO_PERSON
+        lack += lack_of_counts(state, settings, work, column, counts, no_person)
     return lack
 
 

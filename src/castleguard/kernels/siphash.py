@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 _Word = np.uint64
 SipState = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 
-NOBODY = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
+NO_PERSON = np.uint64(0xFFFF_FFFF_FFFF_FFFF)
 """In place of the hash of a missing or indistinguishable person: does not count towards k and l."""
 
 MISSING = 0xFF  # hashed for a missing value: this byte never occurs in UTF-8 text, so no value collides with it

@@ -16,11 +16,11 @@ from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.open_clusters import remove_row
 from castleguard.kernels.person_matching import persons_match_values
 from castleguard.kernels.publish import add_drop, add_root, add_row
-from castleguard.kernels.published_pairs import add_pairs, can_join, find_nobody, is_known, make_room, root_memory
+from castleguard.kernels.published_pairs import add_pairs, can_join, find_no_person, is_known, make_room, root_memory
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.ring import is_pending
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import (
     ARRIVALS,
     DROP,
@@ -62,26 +62,26 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
 
 
 @kernel
-def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats, nobody: Marks) -> None:
+def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats, no_person: Marks) -> None:
     """Count one more row, alone and with the pairs kept for the root. `pairs` has the pairs counted so far."""
     root = root_memory(state)
     for column in range(alone.shape[0]):
         value = value_at(state, at, column)
         if count_in(pairs, column * alone.shape[1] + value, state.person[at]) == 1:
             alone[column, value] += 1.0
-            if state.person[at] == NOBODY:
-                nobody[0, column, value] = 1.0
-                nobody[1, column, value] = 1.0
+            if state.person[at] == NO_PERSON:
+                no_person[0, column, value] = 1.0
+                no_person[1, column, value] = 1.0
             if not is_known(state, root, column, at):
                 joint[column, value] += 1.0
 
 
 @kernel
-def counts_suffice(state: State, settings: Settings, work: Work, counts: Floats, nobody: Floats) -> Bool:
+def counts_suffice(state: State, settings: Settings, work: Work, counts: Floats, no_person: Floats) -> Bool:
     """Whether the counts of all columns meet the criteria."""
     for column in range(counts.shape[0]):
         values = counts[column, : size_of(state, column)]
-        if lack_of_counts(state, settings, work, column, values, nobody[column, : values.size]) > 0.0:
+        if lack_of_counts(state, settings, work, column, values, no_person[column, : values.size]) > 0.0:
             return False
     return True
 
@@ -90,7 +90,7 @@ def counts_suffice(state: State, settings: Settings, work: Work, counts: Floats,
 def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice: Int, taken: Ints) -> Int:
     """Take the first row and later ones that `choice` allows until they meet the criteria; return how many.
 
-    Returns 0 if they never do. A row of NOBODY adds neither a person nor a value.
+    Returns 0 if they never do. A row of NO_PERSON adds neither a person nor a value.
     """
     rows = rows_of(state)
     table = work.table
@@ -103,9 +103,9 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
     pairs = np.zeros((room, 2), dtype=np.uint64)
     alone = np.zeros((columns, state.weights.shape[2]))
     joint = state.weights[root_memory(state)].copy()
-    nobody = np.zeros((2, columns, alone.shape[1]))
+    no_person = np.zeros((2, columns, alone.shape[1]))
     for column in range(columns if settings.shape.on else 0):
-        find_nobody(state, root_memory(state), column, nobody[1, column, : size_of(state, column)])
+        find_no_person(state, root_memory(state), column, no_person[1, column, : size_of(state, column)])
     keys = np.empty(total, dtype=np.uint64)
     person = np.empty(total, dtype=np.int64)
     value = np.empty((columns, total), dtype=np.int64)
@@ -122,7 +122,7 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
     values = np.zeros(columns, dtype=np.int64)
     count = 0
     for at in range(total):
-        known = rows.person[slots[at]] != NOBODY
+        known = rows.person[slots[at]] != NO_PERSON
         wanted = choice == ALL or at == 0 or (known and persons < settings.k and not seen_person[person[at]])
         for column in range(columns if choice == HELPFUL else 0):
             missed = known and values[column] < settings.l
@@ -135,7 +135,7 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
             seen_person[person[at]] = True
             persons += 1
         if settings.shape.on:
-            tally_root(state, pairs, slots[at], alone, joint, nobody)
+            tally_root(state, pairs, slots[at], alone, joint, no_person)
         enough: Bool = persons >= settings.k
         for column in range(columns):
             if known and not seen_value[column, value[column, at]]:
@@ -145,8 +145,8 @@ def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice:
         if enough and settings.l > 1 and settings.per_person:
             enough = persons_match_values(table, rows, taken[:count], settings.l)
         if enough and settings.shape.on:
-            enough = counts_suffice(state, settings, work, alone, nobody[0])
-            enough = enough and counts_suffice(state, settings, work, joint, nobody[1])
+            enough = counts_suffice(state, settings, work, alone, no_person[0])
+            enough = enough and counts_suffice(state, settings, work, joint, no_person[1])
         if enough:
             return count
     return 0

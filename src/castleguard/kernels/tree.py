@@ -26,7 +26,7 @@ from castleguard.kernels.citadel_state import (
     Work,
 )
 from castleguard.kernels.compile import Int, kernel, scan_kernel
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.sorting import lower_half, make_key, select_keys
 from castleguard.kernels.state import ARRIVALS, OLDEST, State
 from castleguard.kernels.views import rows_of
@@ -43,7 +43,7 @@ def list_company(state: State, axes: Axes, work: Work) -> Int:
     for position in range(state.counters[OLDEST], state.counters[ARRIVALS]):
         at = position % capacity
         place[at] = -1
-        if rows.cluster[at] == PENDING_ROW and rows.person[at] != NOBODY:
+        if rows.cluster[at] == PENDING_ROW and rows.person[at] != NO_PERSON:
             by_rank[count] = at
             count += 1
     for axis in range(axes.column.size):

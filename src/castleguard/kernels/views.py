@@ -88,8 +88,8 @@ class Tally(NamedTuple):
     extra: Floats  # per node
     too_much: Floats  # per node
     lack: Floats  # per cluster
-    nobody_alone: Floats  # per value: 1 if a pair of NOBODY is among `alone`
-    nobody_joint: Floats  # per value: 1 if a pair of NOBODY is among `joint`
+    no_person_alone: Floats  # per value: 1 if a pair of NO_PERSON is among `alone`
+    no_person_joint: Floats  # per value: 1 if a pair of NO_PERSON is among `joint`
     nothing: Floats  # zeros
 
 

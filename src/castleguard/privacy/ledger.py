@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.admission import HEAD, HELD, TAIL, Books, admit_rows, move_counts
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.siphash import NOBODY
+from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.state import Arrays
 
 
@@ -21,17 +21,17 @@ class Ledger:
     """Admits at most `rows_per_person` rows of a person.
 
     Sliding: in every window of this length. Aligned: in each of the windows [0, w), [w, 2w), ... With an infinite
-    window, every person stays in memory. All rows of NOBODY count as one person's. Without `admits_nobody` they are
+    window, every person stays in memory. All rows of NO_PERSON count as one person's. Without `admits_unnamed` they are
     left out, for policies that count admitted rows as persons.
     """
 
     def __init__(
-        self, *, rows_per_person: int, window: float = math.inf, aligned: bool = False, admits_nobody: bool = True
+        self, *, rows_per_person: int, window: float = math.inf, aligned: bool = False, admits_unnamed: bool = True
     ) -> None:
         self._max_rows = rows_per_person
         self._window = window
         self._aligned = aligned
-        self._admits_nobody = admits_nobody
+        self._admits_unnamed = admits_unnamed
         self._current = -math.inf  # current aligned window
         self._books = _new_books(0, 0)
 
@@ -46,7 +46,7 @@ class Ledger:
     def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Flag the admitted rows. `when` (seconds or arrival numbers) never decreases, nor does it between calls."""
         admitted = np.zeros(person.size, dtype=np.bool_)
-        named: NDArray[np.bool_] = (person != NOBODY) | self._admits_nobody
+        named: NDArray[np.bool_] = (person != NO_PERSON) | self._admits_unnamed
         if not self._aligned:
             self._admit(person, when, self._window, admitted)
             return admitted & named

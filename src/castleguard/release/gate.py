@@ -14,13 +14,13 @@ Every group, new or reused:
 k and l (docs/proofs/castle.md, "K and L by the gate"):
 
 * A new group has at least k distinct persons and at least l distinct values of every sensitive column; with
-  `l_per="person"`, l persons can be matched to l values, one each. Rows without a person (NOBODY) count for neither.
+  `l_per="person"`, l persons can be matched to l values, one each. Rows without a person (NO_PERSON) count for neither.
 * A reused box has passed this gate before, or was published by or with other sites (`adopt`). The gate knows boxes by
   their bounds, in a table of the engine's size.
 * The first release of the root must pass like a new group; later rows join it.
 * With `reuse` off, no row joins an earlier group: every group of every release must pass by itself.
 * With `bounded_share`, no person has more than 1/k of the rows of a new group (docs/proofs/citadel.md). This implies
-  k persons, which are counted all the same. Here all rows of NOBODY count as one person's.
+  k persons, which are counted all the same. Here all rows of NO_PERSON count as one person's.
 
 Distributions of sensitive values (entropy, (c, l)-diversity, t-closeness; docs/proofs/criteria.md):
 
@@ -42,7 +42,7 @@ from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import largest_matching
 from castleguard.release.shape_judge import Arrays, Pairs, ReleaseJudge, ShapeJudge
 from castleguard.schema.cells import largest_inside
-from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
+from castleguard.schema.coded import NEW, NO_PERSON, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
 from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 
 Flags = NDArray[np.bool_]  # (groups,)
@@ -133,7 +133,7 @@ class Gate:
         if outside[0] or rows.to_root.any() or not self._boxes_are_public(decisions)[0]:
             return False
         persons, codes = np.concatenate([rows.person, tokens]), np.concatenate([rows.sensitive, values])
-        persons, codes = persons[persons != NOBODY], codes[persons != NOBODY]
+        persons, codes = persons[persons != NO_PERSON], codes[persons != NO_PERSON]
         if np.unique(persons).size < self._criteria.k:
             return False
         columns = range(codes.shape[1] if self._criteria.l > 1 else 0)
@@ -219,8 +219,8 @@ class Gate:
             if not joins and (kind == REUSED or not alone[group]):
                 continue
             pairs, memory = judge.pairs_of(rows, members), self._memory_of(box)
-            passed[group] = (joins or judge.keeps(pairs.counts, pairs.nobody())) and (
-                memory is None or judge.keeps(memory.counts_with(pairs), memory.nobody(pairs))
+            passed[group] = (joins or judge.keeps(pairs.counts, pairs.no_person())) and (
+                memory is None or judge.keeps(memory.counts_with(pairs), memory.no_person(pairs))
             )
             if passed[group]:
                 self._record(judge, pairs, box, kind=kind, kept=bool(decisions.kept[group]), rows=members.size)
@@ -245,10 +245,10 @@ class Gate:
             judge.remember(memory, pairs)
 
     def _meets_k_and_l(self, decisions: Decisions, rows: CodedRows) -> Flags:
-        """Whether each group has k persons and l values by itself; rows of NOBODY count for neither."""
+        """Whether each group has k persons and l values by itself; rows of NO_PERSON count for neither."""
         groups = decisions.loss.size
         order = np.argsort(decisions.group, kind="stable")
-        order = order[rows.person[order] != NOBODY]
+        order = order[rows.person[order] != NO_PERSON]
         passed = _count_keys(decisions.group, rows.person, order, groups) >= self._criteria.k
         if self._bounded_share:
             passed &= np.bincount(decisions.group, minlength=groups) >= self._criteria.k * _most_rows(decisions, rows)
@@ -351,7 +351,7 @@ def _node_intervals(schema: Schema, column: int) -> NDArray[np.float64]:
 
 
 def _most_rows(decisions: Decisions, rows: CodedRows) -> NDArray[np.int64]:
-    """(groups,) rows of the person with the most rows in each group; rows of NOBODY count as one person's."""
+    """(groups,) rows of the person with the most rows in each group; rows of NO_PERSON count as one person's."""
     most = np.zeros(decisions.loss.size, dtype=np.int64)
     order = np.lexsort((rows.person, decisions.group))
     group, person = decisions.group[order], rows.person[order]

@@ -15,7 +15,7 @@ from castleguard.privacy.closeness import distance_between, tree_with_missing
 from castleguard.privacy.criteria import MOST_VALUES, ColumnFacts, Criteria
 from castleguard.privacy.diversity import is_entropy_diverse, is_recursive_diverse
 from castleguard.release.gate_reference import Codes, Reference
-from castleguard.schema.coded import NOBODY, CodedRows, Decisions
+from castleguard.schema.coded import NO_PERSON, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 
 _SLACK = 1e-9  # rounding error of a distance
@@ -40,12 +40,12 @@ class Pairs:
         """Counts of the union of both."""
         return [counts + _tally(fresh, counts.size) for counts, fresh in zip(self.counts, self.new(other), strict=True)]
 
-    def nobody(self, other: "Pairs | None" = None) -> list[NDArray[np.float64]]:
-        """1 for each value that has a pair of NOBODY, here or in the other; else 0."""
+    def no_person(self, other: "Pairs | None" = None) -> list[NDArray[np.float64]]:
+        """1 for each value that has a pair of NO_PERSON, here or in the other; else 0."""
         found = []
         for column, counts in enumerate(self.counts):
             known = self.known[column] | (set() if other is None else other.known[column])
-            found.append(np.array([float((int(NOBODY), value) in known) for value in range(counts.size)]))
+            found.append(np.array([float((int(NO_PERSON), value) in known) for value in range(counts.size)]))
         return found
 
     def add(self, other: "Pairs") -> int:
@@ -134,17 +134,21 @@ class ShapeJudge:
             np.bincount(codes[:, column], minlength=size).astype(np.float64) for column, size in enumerate(self._sizes)
         ]
 
-    def keeps(self, counts: Sequence[NDArray[np.float64]], nobody: Sequence[NDArray[np.float64]] | None = None) -> bool:
-        """Whether the counts of all columns meet the criteria now; `nobody`: those that are pairs of NOBODY (None: 0).
+    def keeps(
+        self, counts: Sequence[NDArray[np.float64]], no_person: Sequence[NDArray[np.float64]] | None = None
+    ) -> bool:
+        """Whether the counts of all columns meet the criteria now; `no_person`: those of pairs of NO_PERSON (None: 0).
 
-        Pairs of NOBODY must not make a group diverse, so it must be diverse with them and without them. For closeness
-        they count as one person's.
+        Pairs of NO_PERSON must not make a group diverse, so it must be diverse with and without them. For closeness they
+        count as one person's.
         """
         if self._reference is not None and not self._reference.is_burnt_in:
             return False
         return all(
             self._is_diverse(found) and self._is_diverse(found - unnamed) and self._is_close(column, found)
-            for column, (found, unnamed) in enumerate(zip(counts, nobody or [np.zeros(1)] * len(counts), strict=True))
+            for column, (found, unnamed) in enumerate(
+                zip(counts, no_person or [np.zeros(1)] * len(counts), strict=True)
+            )
         )
 
     def is_crowded(self, rows: int) -> bool:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from castleguard.kernels import siphash
 
-NOBODY = siphash.NOBODY
+NO_PERSON = siphash.NO_PERSON
 """The person of a row whose person is missing or indistinguishable: counts for neither k nor l, and is one person for
 ledgers."""
 
 Quasi = NDArray[np.float64]  # (rows, columns), C-contiguous; a category is its leaf number
-Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person, or NOBODY
+Persons = NDArray[np.uint64]  # (rows,) keyed hash of the person, or NO_PERSON
 SensitiveCodes = NDArray[np.int64]  # (rows, sensitive columns) bin number or keyed hash
 
 REASONS: tuple[str, ...] = ("null", "invalid", "outside", "unknown", "unpublishable", "too long", "other type")

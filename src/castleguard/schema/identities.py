@@ -2,7 +2,7 @@
 
 k depends on this promise: the same person gets the same hash from any type, format or batch (`canonical.py` defines the
 form). Integers, whole floats and plain ASCII text are hashed column by column; only texts in an unusual spelling are
-read one by one. A person who is missing, or a float too large to be exact, is NOBODY: such rows count for neither k
+read one by one. A person who is missing, or a float too large to be exact, is NO_PERSON: such rows count for neither k
 nor l, and are those of one person for ledgers.
 """
 
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from castleguard.errors import SchemaError
-from castleguard.kernels.siphash import NOBODY, hash_integers, hash_spans, hash_strings
+from castleguard.kernels.siphash import NO_PERSON, hash_integers, hash_spans, hash_strings
 from castleguard.kernels.spelling_scan import byte_classes, read_spellings
 from castleguard.schema.canonical import canonical, reads_as
 from castleguard.schema.column import EXACT_BY_WIDTH, is_text, null_mask, view_strings
@@ -55,7 +55,7 @@ class _Form(NamedTuple):
 
 
 def hash_persons(array: pa.Array, key: Key, *, exact_case: bool = False, kind: PersonKind | None = None) -> Hashes:
-    """One hash per person, NOBODY for those that are missing or indistinguishable.
+    """One hash per person, NO_PERSON for those that are missing or indistinguishable.
 
     Raises SchemaError for values that do not read as `kind`; all values read as text.
     """
@@ -64,8 +64,8 @@ def hash_persons(array: pa.Array, key: Key, *, exact_case: bool = False, kind: P
         if kind == "text" and _is_uuid(array.type):
             array = array.cast(pa.binary())  # 16 characters of text or a UUID, decided value by value
     hashes, missing = _hash(array, key, _Form(fold=not exact_case, whole=False, persons=True))
-    hashes[hashes == NOBODY] = NOBODY - np.uint64(1)
-    hashes[missing] = NOBODY
+    hashes[hashes == NO_PERSON] = NO_PERSON - np.uint64(1)
+    hashes[missing] = NO_PERSON
     return hashes
 
 

@@ -23,7 +23,7 @@ from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine, OpenClu
 from castleguard.algorithms.facts import Joint
 from castleguard.connectors.base import LOG_KEPT_DAYS
 from castleguard.errors import UnavailableError
-from castleguard.schema.coded import NOBODY
+from castleguard.schema.coded import NO_PERSON
 from castleguard.sites.cluster_views import Views
 from castleguard.sites.joint_releases import (
     ABORT,
@@ -320,7 +320,7 @@ class Cooperation:
 
     def _persons(self, positions: Positions) -> int:
         persons = np.unique(self._engine.persons(positions))
-        return int(np.count_nonzero(persons != NOBODY))
+        return int(np.count_nonzero(persons != NO_PERSON))
 
     def _in_time(self, positions: Positions) -> NDArray[np.bool_]:
         """Mask of the rows that are not due before others can answer."""

@@ -28,7 +28,7 @@ sites:
   relay: {{servers: "{url}", user: ann, password: hunter2, timeout: 1s}}
   key: ${{SITES_KEY}}
 """
-NOBODY = "nats://127.0.0.1:1"
+NO_PERSON = "nats://127.0.0.1:1"
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for site, name in enumerate(("berlin", "paris")):
         rows = "".join(f"{n % 90 + site},{n * 7 % 71 + 20},{n}\n" for n in range(400))
         (tmp_path / "in" / f"{name}.csv").write_text("pid,age,row\n" + rows)
-    (tmp_path / "job.yaml").write_text(JOB.format(url=NOBODY))
+    (tmp_path / "job.yaml").write_text(JOB.format(url=NO_PERSON))
     return tmp_path
 
 

@@ -121,7 +121,7 @@ def test_the_path_may_be_text(tmp_path: Path) -> None:
         ("{name: age, lower: 9}", "quasi_identifiers[0] cannot work: column 'age': give both lower and upper"),
         ("{name: a, hierarchy: 5}", "hierarchy must be a path, a nested mapping or a list of labels, got 5"),
         ("{name: a, hierarchy: }", "hierarchy must be a path, a nested mapping or a list of labels, got nothing"),
-        ("{name: a, hierarchy: absent.csv}", "quasi_identifiers[0].hierarchy cannot work: cannot read hierarchy absent.csv"),
+        ("{name: a, hierarchy: absent.csv}", "[0].hierarchy cannot work: cannot read hierarchy absent.csv"),
         ("{name: a, hierarchy: []}", "quasi_identifiers[0].hierarchy cannot work: hierarchy is empty"),
         ("{name: a, hierarchy: {x: [a], y: [b]}}", "quasi_identifiers[0].hierarchy cannot work: a hierarchy given"),
         ("{name: a, hierarchy: [yes]}", "quasi_identifiers[0].hierarchy[0] is not text in YAML: put the label in"),

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from castleguard.privacy.criteria import Criteria
 from castleguard.release.gate import Gate
-from castleguard.schema.coded import NEW, NOBODY, REUSED, ROOT, CodedRows, Decisions
+from castleguard.schema.coded import NEW, NO_PERSON, REUSED, ROOT, CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -123,7 +123,7 @@ def test_a_row_listed_three_times_is_one_person() -> None:
     assert passes(gate(), decide([[0, 0, 0]]), rows()) == [False]
 
 
-NO_ONE = int(NOBODY)
+NO_ONE = int(NO_PERSON)
 
 
 @pytest.mark.parametrize(

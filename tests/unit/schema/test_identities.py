@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from castleguard.errors import SchemaError
-from castleguard.kernels.siphash import NOBODY, hash_strings
+from castleguard.kernels.siphash import NO_PERSON, hash_strings
 from castleguard.schema.canonical import canonical
 from castleguard.schema.column import distinct
 from castleguard.schema.identities import Hashes, hash_persons, hash_values
@@ -33,7 +33,7 @@ def reference(text: str | None) -> int:
     data = np.frombuffer((text or "").encode(), np.uint8).copy()
     valid = np.array([text is not None])
     if text is None:
-        return int(NOBODY)
+        return int(NO_PERSON)
     return int(hash_strings(data, np.array([0, data.size]), valid, KEY)[0])
 
 
@@ -264,7 +264,7 @@ def test_floats_hash_like_their_text_or_are_nobody(numbers: list[float]) -> None
     found = hashes(pa.array(numbers, pa.float64()))
     as_text = hashes(pa.array([repr(number) for number in numbers], pa.string()))
     exact = [number.is_integer() and abs(number) < 2**53 for number in numbers]
-    expected = [code if known else int(NOBODY) for code, known in zip(as_text, exact, strict=True)]
+    expected = [code if known else int(NO_PERSON) for code, known in zip(as_text, exact, strict=True)]
     assert found == expected
 
 

@@ -28,7 +28,7 @@ from castleguard.spark.output import OWN
 ZIPS = Hierarchy.from_mapping({"*": {"north": ["n1", "n2"], "south": ["s1", "s2"]}})
 AGE, ZIP = Numeric("age", lower=0, upper=100, step=5), Categorical("zip", hierarchy=ZIPS)
 SCHEMA = Schema(person="id", quasi_identifiers=[AGE, ZIP], sensitive=[Sensitive("ill", values=["a", "b", "c"])])
-NOBODY = Schema(person=None, quasi_identifiers=[AGE, ZIP], sensitive=[Sensitive("ill", values=["a", "b", "c"])])
+NO_PERSON = Schema(person=None, quasi_identifiers=[AGE, ZIP], sensitive=[Sensitive("ill", values=["a", "b", "c"])])
 
 CASTLE = Castle(k=3, delay=20, l=2, max_wait=60)
 CITADEL = Citadel(k=3, delay=20, l=2, max_wait=60)
@@ -166,8 +166,8 @@ def test_shard_must_not_depend_on_sensitive_or_public_values(read: str) -> None:
 def test_shard_must_not_depend_on_exact_values() -> None:
     """A hash into 64 shards would leave one or two of the 40 pairs in a box of ten ages and four places."""
     with pytest.raises(PolicyError, match="by the exact values of age, zip, and the shard of a row is visible"):
-        check(plan(CASTLE, HashRoute(NOBODY, 64), NOBODY), streaming=True)
-    check(plan(CASTLE, HashRoute(NOBODY, 64, OFFSET), NOBODY, position=OFFSET), streaming=True)
+        check(plan(CASTLE, HashRoute(NO_PERSON, 64), NO_PERSON), streaming=True)
+    check(plan(CASTLE, HashRoute(NO_PERSON, 64, OFFSET), NO_PERSON, position=OFFSET), streaming=True)
     check(plan(CASTLE, BY_AGE), streaming=True)
 
 
@@ -190,29 +190,29 @@ def test_rows_with_noise_are_not_routed_by_values(policy: Policy) -> None:
 @pytest.mark.parametrize("policy", [CASTLE, replace(CASTLE, diversity="entropy"), CITADEL, NARROW])
 def test_group_policies_may_be_routed_by_values(policy: Policy) -> None:
     check(plan(policy, BY_AGE), streaming=True)
-    check(plan(policy, LocalityRoute(NOBODY, BY_AGE.cuts), NOBODY), streaming=True)
+    check(plan(policy, LocalityRoute(NO_PERSON, BY_AGE.cuts), NO_PERSON), streaming=True)
 
 
 @pytest.mark.parametrize("policy", [LOCAL, DOCA])
 def test_noise_without_persons_needs_a_position(policy: Policy) -> None:
     with pytest.raises(PolicyError, match="declare a person column or a position that does not depend on values"):
-        check(plan(policy, Sent(("age", "zip")), NOBODY), streaming=True)
-    check(plan(policy, BY_OFFSET, NOBODY, position=OFFSET), streaming=True)
-    check(plan(policy, Sent(("age", "zip"), shards=1), NOBODY), streaming=True)
+        check(plan(policy, Sent(("age", "zip")), NO_PERSON), streaming=True)
+    check(plan(policy, BY_OFFSET, NO_PERSON, position=OFFSET), streaming=True)
+    check(plan(policy, Sent(("age", "zip"), shards=1), NO_PERSON), streaming=True)
 
 
 @pytest.mark.parametrize("policy", [SDGS, SAMPLED])
 def test_presence_is_not_hidden_if_rows_are_routed_by_position(policy: Policy) -> None:
     with pytest.raises(PolicyError, match="one more row moves all later rows"):
-        check(plan(policy, BY_OFFSET, NOBODY, position=OFFSET), streaming=True)
+        check(plan(policy, BY_OFFSET, NO_PERSON, position=OFFSET), streaming=True)
     with pytest.raises(PolicyError, match="declare a person column, or use shards=1"):
-        check(plan(policy, Sent(("age", "zip")), NOBODY), streaming=True)
-    check(plan(policy, Sent(OFFSET, shards=1), NOBODY, position=OFFSET), streaming=True)
+        check(plan(policy, Sent(("age", "zip")), NO_PERSON), streaming=True)
+    check(plan(policy, Sent(OFFSET, shards=1), NO_PERSON, position=OFFSET), streaming=True)
 
 
 def test_values_in_windows_of_rows_may_be_routed_by_position() -> None:
     policy = replace(SDGS, window=50, window_unit="rows")
-    check(plan(policy, BY_OFFSET, NOBODY, position=OFFSET), streaming=False)
+    check(plan(policy, BY_OFFSET, NO_PERSON, position=OFFSET), streaming=False)
 
 
 @pytest.mark.parametrize("policy", [replace(LOCAL, rows_per_person=2), replace(DOCA, rows_per_person=2), SDGS])
@@ -233,7 +233,7 @@ def test_errors_of_a_worker_are_raised_before_the_start() -> None:
     with pytest.raises(SchemaError, match="column 'age'"):
         check(plan(schema=Schema(person="id", quasi_identifiers=[Numeric("age")], sensitive=["ill"])), streaming=True)
     with pytest.raises(PolicyError, match="rows_per_person needs a person column"):
-        check(plan(replace(LOCAL, rows_per_person=2), Sent(OFFSET, 1), NOBODY, position=OFFSET), streaming=True)
+        check(plan(replace(LOCAL, rows_per_person=2), Sent(OFFSET, 1), NO_PERSON, position=OFFSET), streaming=True)
     with pytest.raises(PolicyError, match="DOCA publishes numbers, not ranges"):
         check(plan(DOCA, numbers="interval"), streaming=True)
 
@@ -292,7 +292,9 @@ def test_distributions_of_shards_that_share_persons_hold_per_shard_only(policy: 
     alone = "for all together k and l hold, and nothing is promised about the distribution of their values."
     assert alone in statement(entropy, BY_AGE)
     assert "and so do all of them together" in statement(entropy, BY_PERSON)
-    assert "and so do all of them together" in statement(entropy, LocalityRoute(NOBODY, BY_AGE.cuts), schema=NOBODY)
+    assert "and so do all of them together" in statement(
+        entropy, LocalityRoute(NO_PERSON, BY_AGE.cuts), schema=NO_PERSON
+    )
     public = Closeness(t=0.3, reference="public", public={"ill": {"a": 0.5, "b": 0.25, "c": 0.25}})
     assert alone in statement(replace(policy, closeness=public), BY_AGE)
     assert "and so do all of them together" in statement(replace(policy, closeness=public), BY_PERSON)
@@ -316,7 +318,7 @@ def test_epsilon_of_shards_equals_that_of_one_stream() -> None:
 
 def test_statement_names_the_assumptions_of_the_claim() -> None:
     assert "The micro-batch of a row must not depend on values." in statement(LOCAL)
-    by_offset = statement(LOCAL, BY_OFFSET, schema=NOBODY, position=OFFSET)
+    by_offset = statement(LOCAL, BY_OFFSET, schema=NO_PERSON, position=OFFSET)
     assert "The position and the micro-batch of a row must not depend on values." in by_offset
     assert "no limit on the rows of a micro-batch" in statement(SDGS)
     assert "must not depend" not in statement(CASTLE)

@@ -23,7 +23,7 @@ TREE = Hierarchy.from_mapping({"Any": {"School": ["Junior", "Senior"], "Universi
 EDUCATION = Categorical("education", hierarchy=TREE)
 BORN = Numeric("born", lower=dt.date(1900, 1, 1), upper=dt.date(2020, 1, 1), step=365)
 PERSONS = Schema(person="id", quasi_identifiers=[AGE, EDUCATION], sensitive=["ill"], public=["seen"])
-NOBODY = Schema(person=None, quasi_identifiers=[AGE, EDUCATION], sensitive=["ill"], public=["seen"])
+NO_PERSON = Schema(person=None, quasi_identifiers=[AGE, EDUCATION], sensitive=["ill"], public=["seen"])
 CUTS = Cuts(Cut("age", 40.0, 0, Cut("education", 2.0, 1, 2)))
 
 
@@ -65,7 +65,7 @@ def test_persons_spread_evenly(shards: int) -> None:
 
 
 def test_positions_spread_evenly_and_replace_persons() -> None:
-    route = HashRoute(NOBODY, 5, ("partition", "offset"))
+    route = HashRoute(NO_PERSON, 5, ("partition", "offset"))
     assert route.columns == ("partition", "offset")
     places = rows(partition=np.repeat([0, 1, 2], 1000), offset=np.tile(np.arange(1000), 3))
     counts = np.bincount(route.shard_of(places), minlength=5)
@@ -79,7 +79,7 @@ def test_person_takes_precedence_over_position() -> None:
 
 
 def test_without_person_and_position_quasi_identifiers_determine_the_shard() -> None:
-    route = HashRoute(NOBODY, 64)
+    route = HashRoute(NO_PERSON, 64)
     assert route.columns == ("age", "education")
     values = {"age": list(range(100)), "education": ["Junior", "Master"] * 50}
     shards = route.shard_of(rows(**values))
@@ -114,7 +114,7 @@ def test_day_has_one_shard_as_date_timestamp_and_text() -> None:
 
 def test_unreadable_column_has_a_shard() -> None:
     lists = pa.array([[1], [2]])
-    shards = HashRoute(NOBODY, 3).shard_of(rows(age=lists, education=["Junior", "Junior"]))
+    shards = HashRoute(NO_PERSON, 3).shard_of(rows(age=lists, education=["Junior", "Junior"]))
     assert set(shards.tolist()) <= {0, 1, 2}
     born = HashRoute(Schema(person=None, quasi_identifiers=[BORN]), 3)
     assert set(born.shard_of(rows(born=["soon", None])).tolist()) <= {0, 1, 2}
@@ -177,7 +177,7 @@ def test_unreadable_row_is_routed_by_its_person() -> None:
 
 def test_unreadable_row_without_a_person_goes_to_the_first_shard() -> None:
     table = rows(age=[None] * 30 + [50], education=["Junior", "Master", "Senior"] * 10 + ["Master"])
-    route = LocalityRoute(NOBODY, CUTS)
+    route = LocalityRoute(NO_PERSON, CUTS)
     assert route.shard_of(table).tolist() == [0] * 30 + [2]
     assert set(route.columns) == {"age", "education"}
 
@@ -189,7 +189,7 @@ def test_row_with_an_unknown_label_is_routed_by_its_person() -> None:
 
 
 def test_routes_never_read_sensitive_or_public_columns() -> None:
-    for schema in (PERSONS, NOBODY):
+    for schema in (PERSONS, NO_PERSON):
         for route in (HashRoute(schema, 3), LocalityRoute(schema, CUTS)):
             assert not {"ill", "seen"} & set(route.columns)
 
@@ -212,10 +212,10 @@ def test_cut_points_that_are_not_public_are_refused(cuts: Cuts, words: str) -> N
 
 ROUTES: list[Route] = [
     HashRoute(PERSONS, 5),
-    HashRoute(NOBODY, 5),
-    HashRoute(NOBODY, 5, ("seen",)),
+    HashRoute(NO_PERSON, 5),
+    HashRoute(NO_PERSON, 5, ("seen",)),
     LocalityRoute(PERSONS, CUTS),
-    LocalityRoute(NOBODY, CUTS),
+    LocalityRoute(NO_PERSON, CUTS),
 ]
 
 
@@ -255,7 +255,7 @@ def test_batching_does_not_change_the_shards(ages: list[int | None], parts: int,
     )
     for route in (
         HashRoute(PERSONS, shards),
-        HashRoute(NOBODY, shards),
+        HashRoute(NO_PERSON, shards),
         LocalityRoute(PERSONS, cut_domain(PERSONS, shards)),
     ):
         whole = route.shard_of(table)

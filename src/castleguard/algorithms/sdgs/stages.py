@@ -35,7 +35,7 @@ def _intake(policy: Sdgs, schema: Schema, keys: Keys) -> Intake:
     if policy.unit_for(schema) == "row":
         return Intake(coin=row_coin(policy.sample_rate, keys.coin), labels=labels, in_rows=in_rows)
     # k counts admitted rows as persons, so rows without a person must not be admitted.
-    ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True, admits_nobody=False)
+    ledger = Ledger(rows_per_person=1, window=float(policy.window), aligned=True, admits_unnamed=False)
     if in_rows:
         return Intake(ledger=ledger, coin=row_coin(policy.sample_rate, keys.coin), labels=labels, in_rows=True)
     rate = Bernoulli(rate=exact("sample_rate", policy.sample_rate))

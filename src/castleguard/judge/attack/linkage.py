@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from castleguard.judge.reading.boxes import Side
-from castleguard.judge.reading.equality import NOBODY
+from castleguard.judge.reading.equality import NO_PERSON
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import Linked
 from castleguard.judge.reading.originals import Originals
@@ -70,7 +70,7 @@ def population_counts(sides: tuple[Side, ...], groups: Codes, population: Origin
     """F of each group: persons of the population with values inside its box."""
     search = RowsInside(sides, groups, population)
     found = [np.unique(search.persons[search.inside(group)]) for group in range(search.count)]
-    return np.array([np.count_nonzero(persons != NOBODY) for persons in found], dtype=np.int64)
+    return np.array([np.count_nonzero(persons != NO_PERSON) for persons in found], dtype=np.int64)
 
 
 def journalist(linked: Linked, population: Codes, *, threshold: float) -> Risks:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.judge.reading.boxes import Side, group_numbers
-from castleguard.judge.reading.equality import NOBODY
+from castleguard.judge.reading.equality import NO_PERSON
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
 from castleguard.judge.reading.values import Codes, Numbers, refine
@@ -113,7 +113,7 @@ class WorkedOut:
 def look_into_cells(seen: Releases) -> InCells:
     """Count persons, their rows and the values of every cell, with the link."""
     cell, cells = seen.cell, seen.rows_per_cell.size
-    named = seen.persons != NOBODY
+    named = seen.persons != NO_PERSON
     persons = distinct_per_group(cell[named], seen.persons[named], cells)
     return InCells(
         persons=persons[cell],
@@ -139,7 +139,7 @@ def work_out(seen: Releases, delay: int | None) -> WorkedOut:
         rows = search.rows_of(number)
         candidates[number] = rows.size
         owners = seen.originals.persons[rows]
-        persons[number] = np.unique(owners[owners != NOBODY]).size
+        persons[number] = np.unique(owners[owners != NO_PERSON]).size
         for column in range(len(seen.values)):
             least[column, rows] = np.minimum(least[column, rows], lowest[column][number])
             most[column, rows] = np.maximum(most[column, rows], highest[column][number])
@@ -199,7 +199,7 @@ def _rows_by_person(persons: Codes) -> Iterator[Codes]:
     order = np.argsort(persons, kind="stable")
     edges = np.flatnonzero(np.diff(persons[order])) + 1
     for rows in np.split(order, edges):
-        if rows.size > 1 and persons[rows[0]] != NOBODY:
+        if rows.size > 1 and persons[rows[0]] != NO_PERSON:
             yield rows
 
 

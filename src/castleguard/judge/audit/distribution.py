@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from castleguard.judge.audit.material import Material
-from castleguard.judge.reading.equality import NOBODY
+from castleguard.judge.reading.equality import NO_PERSON
 from castleguard.judge.reading.values import Codes
 from castleguard.judge.report.findings import Finding, finding, none_of
 from castleguard.judge.verify import group_values as judged
@@ -50,9 +50,9 @@ def distribution_findings(material: Material) -> Iterator[Finding]:
         values = judged.value_codes(material.published.column(role.name), role)[known]
         columns.append((role, judged.tally(groups, values, persons, count=material.group_count)))
         tallies.append(columns[-1][1])
-        if persons is not None and np.any(persons == NOBODY):
+        if persons is not None and np.any(persons == NO_PERSON):
             # Rows without a person must not make a group diverse, so judge it with and without them.
-            named = persons != NOBODY
+            named = persons != NO_PERSON
             counted = judged.tally(groups[named], values[named], persons[named], count=material.group_count)
             tallies.append(counted)
     if promised.diversity == "entropy":
@@ -90,7 +90,7 @@ def _distinct(material: Material, promised: Criteria) -> Finding:
         whole = material.policy.strict  # strict streams count numbers without declared bins by their integer part
         values = judged.value_codes(material.published.column(role.name), role, whole=whole)
         if linked is not None:
-            known = linked.known[linked.originals.persons[linked.row[linked.known]] != NOBODY]
+            known = linked.known[linked.originals.persons[linked.row[linked.known]] != NO_PERSON]
         if by_person and linked is not None:
             persons = linked.originals.persons[linked.row[known]]
             found = judged.persons_apart(material.groups[known], values[known], persons, most=promised.l)

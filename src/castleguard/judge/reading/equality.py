@@ -22,7 +22,7 @@ from castleguard.errors import InputError
 
 Codes = NDArray[np.int64]  # (rows,)
 
-NOBODY = -1
+NO_PERSON = -1
 """Code of a missing or indistinguishable person, which adds no person to a group."""
 
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
@@ -60,7 +60,7 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 def person_codes(column: pa.ChunkedArray, *, exact_case: bool = False) -> Codes:
-    """Number the distinct persons; NOBODY for missing or indistinguishable ones."""
+    """Number the distinct persons; NO_PERSON for missing or indistinguishable ones."""
     return _codes(column, fold=not exact_case, persons=True)
 
 
@@ -107,7 +107,7 @@ def _codes(column: pa.ChunkedArray, *, fold: bool, persons: bool, whole: bool = 
         array = array.storage
     read, plain = _reader(array, fold=fold, persons=persons)
     encoded = pc.dictionary_encode(plain, null_encoding="encode")
-    known: dict[object, int] = {None: NOBODY} if persons else {}
+    known: dict[object, int] = {None: NO_PERSON} if persons else {}
     values = encoded.dictionary.to_pylist()
     found = [None if value is None else read(value) for value in values]
     merged = [known.setdefault(_whole(key) if whole else key, len(known)) for key in found]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from castleguard.errors import InputError
 from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes
-from castleguard.judge.reading.equality import NOBODY
+from castleguard.judge.reading.equality import NO_PERSON
 from castleguard.judge.reading.originals import Originals, read_originals
 from castleguard.judge.reading.values import Codes
 from castleguard.schema.roles import Schema
@@ -66,7 +66,7 @@ class Linked:
     def distinct_per_group(self, codes: Codes) -> Codes:
         """Distinct codes per group among the original rows; a row without a person adds none."""
         known, groups = self.known, int(self.groups.max(initial=-1)) + 1
-        known = known[self.originals.persons[self.row[known]] != NOBODY]
+        known = known[self.originals.persons[self.row[known]] != NO_PERSON]
         return distinct_per_group(self.groups[known], codes[self.row[known]], groups)
 
 

@@ -22,7 +22,7 @@ class Originals:
     rejected: NDArray[np.bool_]
     to_root: NDArray[np.bool_]
     persons: Codes
-    """NOBODY where a person is missing or indistinguishable: such a row adds neither a person nor a value."""
+    """NO_PERSON where a person is missing or indistinguishable: such a row adds neither a person nor a value."""
     sensitive: tuple[Codes, ...]
 
     def take(self, rows: Codes) -> "Originals":

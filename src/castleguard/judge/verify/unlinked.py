@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.judge.reading.boxes import Side
-from castleguard.judge.reading.equality import NOBODY
+from castleguard.judge.reading.equality import NO_PERSON
 from castleguard.judge.reading.inside import RowsInside
 from castleguard.judge.reading.linked import distinct_per_group
 from castleguard.judge.reading.originals import Originals
@@ -93,7 +93,7 @@ def bound_groups(
         fits = present[np.minimum(number, present.size - 1)] == kept.original[candidates]
         candidates, number = candidates[fits], number[fits]
         impossible[at] = int(np.maximum(rows - np.bincount(number, minlength=present.size), 0).sum())
-        named = search.persons[candidates] != NOBODY
+        named = search.persons[candidates] != NO_PERSON
         candidates, number = candidates[named], number[named]
         holders = distinct_per_group(number, search.persons[candidates], present.size)
         # A combination has at most as many persons as published rows, and as the matching original rows have.

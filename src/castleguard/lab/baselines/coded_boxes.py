@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from castleguard.algorithms.stages import make_keys
 from castleguard.release.encode import Encoder
 from castleguard.schema.cells import cell_ends, cell_starts, cells_of
-from castleguard.schema.coded import NOBODY, CodedRows
+from castleguard.schema.coded import NO_PERSON, CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
@@ -93,7 +93,7 @@ def read(table: pa.Table, schema: Schema, *, seed: int = 0) -> Coded:
     """Code the rows of a table as the stream does."""
     decoded = Decoder(schema, key=make_keys(seed).hashes, strict=False).decode(table)
     _, persons = np.unique(decoded.rows.person, return_inverse=True)
-    persons[decoded.rows.person == NOBODY] = -1
+    persons[decoded.rows.person == NO_PERSON] = -1
     numbers = np.delete(np.arange(table.num_rows), decoded.rejected.index)
     return Coded(schema, decoded.rows, persons.astype(np.int64), decoded.payload, numbers)
 

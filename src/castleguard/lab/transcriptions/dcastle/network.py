@@ -27,7 +27,7 @@ from castleguard.lab.transcriptions.dcastle.paper_messages import Message, Relea
 from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 from castleguard.lab.transcriptions.dcastle.paper_site import Chooser, Site
 from castleguard.lab.transcriptions.dcastle.space import Bounds, Box, Space
-from castleguard.schema.coded import NOBODY, CodedRows
+from castleguard.schema.coded import NO_PERSON, CodedRows
 from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 from castleguard.schema.table import to_table
@@ -80,7 +80,7 @@ class Books:
             self._suppressed += len(release.rows)
             return
         self._persons.setdefault(release.box, set()).update(
-            person for row in release.rows if (person := rows.persons[row]) != NOBODY
+            person for row in release.rows if (person := rows.persons[row]) != NO_PERSON
         )
         self._values.setdefault(release.box, set()).update(rows.values[row] for row in release.rows)
 
