@@ -348,7 +348,7 @@ class Settlement:
 def distinct_for_certain(rows: Sequence[Row], column: int) -> int:
     """How many values remain whichever rows are taken away, as many as are of NO_PERSON: the rarest values go first.
 
-    NO_PERSON must not add to l. Counting without its rows would tell them from the others: a published group would reveal
+    NO_PERSON must not add to l. Counting without its rows would tell them apart: a published group would then reveal
     something about their values that it does not reveal about the rest.
     """
     counts = sorted(Counter(row.sensitive[column] for row in rows).values())

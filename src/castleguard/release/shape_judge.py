@@ -139,8 +139,8 @@ class ShapeJudge:
     ) -> bool:
         """Whether the counts of all columns meet the criteria now; `no_person`: those of pairs of NO_PERSON (None: 0).
 
-        Pairs of NO_PERSON must not make a group diverse, so it must be diverse with and without them. For closeness they
-        count as one person's.
+        Pairs of NO_PERSON must not make a group diverse, so it must be diverse with and without them. For closeness,
+        they count as one person's.
         """
         if self._reference is not None and not self._reference.is_burnt_in:
             return False
