@@ -38,7 +38,7 @@ SWAPPED: dict[str, tuple[Callable[[], object], str]] = {
     "restore, the snapshot too early": (lambda: any_cg.Anonymiser.restore(SCHEMA, BLOB, POLICY), "got bytes"),
     "restore, no snapshot": (
         lambda: any_cg.Anonymiser.restore(SCHEMA, POLICY, None),
-        "a snapshot is bytes",
+        "a snapshot must be bytes",
     ),
     "restore, a class": (lambda: any_cg.Anonymiser.restore(SCHEMA, cg.Castle, BLOB), "got the class Castle"),
     "push, time as text": (lambda: any_cg.Anonymiser(SCHEMA, POLICY).push(ROWS, now="x"), "now must be a number"),
