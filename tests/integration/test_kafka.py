@@ -222,7 +222,7 @@ def test_rows_deleted_while_reading_are_an_error(kafka_broker: Broker) -> None:
 
 def test_position_after_the_end_is_an_error(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
-    with source(kafka_broker, topic, {"0": 7}) as opened, pytest.raises(InputError, match="ends before what was"):
+    with source(kafka_broker, topic, {"0": 7}) as opened, pytest.raises(InputError, match="ends before rows that were"):
         opened.read(PATIENCE)
     with source(kafka_broker, topic, {"3": 0}) as opened, pytest.raises(InputError, match="has lost partition 3"):
         opened.read(PATIENCE)
