@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "explain", "drain", "letters", "top"])
-def test_a_job_of_sites_is_refused_by_whoever_does_not_say_which(run: Run, folder: Path, command: str) -> None:
+def test_a_job_with_sites_is_refused_without_a_site_name(run: Run, folder: Path, command: str) -> None:
     outcome = run(command, "job.yaml")
     assert outcome.code == 2
     said = " ".join((outcome.out + outcome.err).split())
@@ -81,7 +81,7 @@ def test_validate_finds_the_relay_and_changes_nothing_there(run: Run, folder: Pa
     assert "In the output of all sites together: Every published group" in said
 
 
-def test_explain_says_what_leaves_the_site(run: Run, folder: Path) -> None:
+def test_explain_names_data_that_leaves_the_site(run: Run, folder: Path) -> None:
     outcome = run("explain", "job.yaml", "--name", "paris")
     assert outcome.code == 0
     said = " ".join(outcome.out.split())

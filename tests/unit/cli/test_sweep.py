@@ -64,7 +64,7 @@ def test_a_sweep_writes_a_table_a_picture_and_a_recommendation(sweep: Run, folde
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.compiled
-def test_the_same_command_again_does_nothing_anew(sweep: Run, folder: Path) -> None:
+def test_the_same_command_again_repeats_no_setting(sweep: Run, folder: Path) -> None:
     first = sweep("--k", "3,5")
     before = (folder / "out" / "results.jsonl").read_bytes()
     assert sweep("--k", "3,5").out == first.out
@@ -197,7 +197,7 @@ def test_a_sweep_over_algorithms_has_them_as_a_parameter(sweep: Run, folder: Pat
     assert "algorithm" in again.err
 
 
-def test_a_sweep_over_algorithms_takes_what_all_of_them_have(sweep: Run) -> None:
+def test_a_sweep_over_algorithms_takes_their_common_parameters(sweep: Run) -> None:
     shown = sweep("--algorithm", "castle,citadel", "--k", "5", "--max-clusters", "10")
     assert shown.code == 2
     assert "citadel has no option --max-clusters" in shown.err
@@ -208,7 +208,7 @@ def test_a_sweep_over_algorithms_takes_what_all_of_them_have(sweep: Run) -> None
 
 @pytest.mark.integration
 @pytest.mark.compiled
-def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder: Path) -> None:
+def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path) -> None:
     """Ctrl-C goes to all of them; what is done stays, and nobody is left behind."""
     source = folder / "visits.parquet"
     pa.parquet.write_table(pa.concat_tables(visits(600, seed=3)), source)
