@@ -38,13 +38,14 @@ def test_a_signal_aborts_with_the_message_of_its_block(number: signal.Signals) -
 
 def test_the_first_signals_set_the_stop_flag_and_a_second_sigint_aborts(capsys: pytest.CaptureFixture[str]) -> None:
     stop = Stop()
-    with pytest.raises(Interrupted) as found, stop_on_signals(stop, notice="stopping", aborted="aborted"):
+    with stop_on_signals(stop, notice="stopping", aborted="aborted"):
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGTERM)
         assert stop.asked
         signal.raise_signal(signal.SIGINT)
         assert capsys.readouterr().err == "castleguard: stopping\n"
-        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(Interrupted) as found:
+            signal.raise_signal(signal.SIGINT)
     assert found.value.message == "aborted"
 
 
@@ -53,7 +54,7 @@ def test_after_the_block_a_signal_aborts_again() -> None:
     with stop_on_signals(Stop(), notice="", aborted=""):
         signal.raise_signal(signal.SIGINT)
     assert current_handlers() == before
-    with pytest.raises(Interrupted, match=""):
+    with pytest.raises(Interrupted):
         signal.raise_signal(signal.SIGINT)
 
 
