@@ -56,7 +56,10 @@ def _check_schema_texts(job: JobFile) -> None:
     """Refuse a schema with a text that the sink cannot write."""
     found = unfit_text(job.schema, unfit_values(job))
     if found is not None:
-        why = f"cannot write {found}, which a spreadsheet would run as a formula: rename it, or use csv.formulas escape"
+        why = (
+            f"cannot write {found}, which a spreadsheet would run as a formula: "
+            f"rename it, or set csv.formulas to escape"
+        )
         raise ConfigError(Mistake(why, where=job.where("sink"), key="sink"))
 
 

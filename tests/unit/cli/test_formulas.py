@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def plain_schema(place: Path) -> None:
-    """A schema whose own labels are no formulas."""
+    """A schema without formulas among its labels."""
     text = SCHEMA.replace("@world", "world").replace("-north", "north").replace('"=Oslo", "=Bergen"', "Oslo, Bergen")
     (place / "schema.yaml").write_text(text, encoding="utf-8")
     rows = (
@@ -109,7 +109,7 @@ def test_rows_with_formulas_can_be_rejected(run: Run, place: Path) -> None:
     assert "illness: unpublishable" in found.out
     assert "note: unpublishable" in found.out
     text = (place / "out.csv").read_text(encoding="utf-8")
-    assert "'=1+1" in text, "an apostrophe is no formula"
+    assert "'=1+1" in text, "an apostrophe is not a formula"
     assert ",=" not in text
 
 

@@ -1,4 +1,4 @@
-"""`castleguard init`: guesses that are marked, rounded out, and refused until somebody has looked at them."""
+"""`castleguard init`: guesses are marked, have margins, and are refused until they are confirmed."""
 
 import stat
 from pathlib import Path

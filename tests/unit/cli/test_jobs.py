@@ -364,7 +364,7 @@ def test_a_checkpoint_in_use_is_a_matter_of_time(run: Run, folder: Path) -> None
     assert "in use by another process" in outcome.err
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in.csv").rename(folder / "in" / "1.csv")
@@ -401,7 +401,7 @@ def test_sdgs_publishes_at_the_end_of_a_window_though_its_source_has_ended(run: 
     assert [part.name for part in parts[:1]] == ["part-000000000001.parquet"]
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace(SDGS[0], SDGS[1].format(window="3650d")))
     command = [sys.executable, "-m", "castleguard", "run", "job.yaml"]
@@ -444,7 +444,7 @@ def test_top_reports_that_no_job_runs(run: Run, folder: Path) -> None:
     assert run("top", "job.yaml").code == 2
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_followed_folder_is_watched_until_a_signal_stops_the_job(run: Run, folder: Path) -> None:
     """Everything at once: new files, metrics, top, JSON logs, SIGTERM, and going on afterwards."""
     (folder / "in").mkdir()
@@ -472,7 +472,7 @@ def test_a_followed_folder_is_watched_until_a_signal_stops_the_job(run: Run, fol
     assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 700
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
     command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]

@@ -51,7 +51,7 @@ def test_a_job_with_sites_is_refused_without_a_site_name(run: Run, folder: Path,
     assert "sites needs the name of a site: run each site with `castleguard site JOB --name SITE`" in said
 
 
-def test_a_site_that_is_none_is_named(run: Run, folder: Path) -> None:
+def test_an_unknown_site_is_refused_by_name(run: Run, folder: Path) -> None:
     outcome = run("site", "job.yaml", "--name", "pairs")
     assert outcome.code == 2
     assert "sites.names does not have 'pairs'; did you mean paris?" in outcome.err
@@ -91,7 +91,7 @@ def test_explain_names_data_that_leaves_the_site(run: Run, folder: Path) -> None
     assert "hunter2" not in outcome.out
 
 
-def test_a_site_whose_relay_is_away_publishes_alone(run: Run, folder: Path) -> None:
+def test_a_site_without_its_relay_publishes_alone(run: Run, folder: Path) -> None:
     outcome = run("site", "job.yaml", "--name", "paris")
     assert outcome.code == 0, outcome.err
     assert "the relay is away, trying on" in outcome.err

@@ -209,7 +209,7 @@ def test_a_sweep_over_algorithms_takes_their_common_parameters(sweep: Run) -> No
 @pytest.mark.integration
 @pytest.mark.compiled
 def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path) -> None:
-    """Ctrl-C goes to all of them; what is done stays, and nobody is left behind."""
+    """Ctrl-C goes to all processes; finished settings stay, and no process is left."""
     source = folder / "visits.parquet"
     pa.parquet.write_table(pa.concat_tables(visits(600, seed=3)), source)
     command: list[str | Path] = [sys.executable, "-m", "castleguard", "sweep", source]
@@ -217,7 +217,7 @@ def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path)
     # More settings than any machine is through with before it is interrupted.
     delays = ",".join(str(delay) for delay in range(50, 250, 20))
     command += ["--k", "3,5,10,20", "--delay", delays, "--runs", "25", "--jobs", "2", "-o", folder / "out"]
-    # Where the tests run in the background, Ctrl-C is ignored, and whoever is started by them would inherit that.
+    # Tests that run in the background ignore Ctrl-C, and their child processes would inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         signal.signal(signal.SIGINT, before)
@@ -229,7 +229,7 @@ def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path)
     assert (
         errors == b"castleguard: interrupted; finished settings are kept: run the same command again to do the rest\n"
     )
-    eventually(lambda: not members(process.pid), "somebody is left behind")
+    eventually(lambda: not members(process.pid), "a process is left")
     kept = [json.loads(line) for line in results.read_bytes().splitlines()]
     assert 1 <= len(kept) < 40
     alone = Ground(read_sample(source, visits_schema(), 600), visits_schema(), tuple(range(25)))
@@ -238,7 +238,7 @@ def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path)
 
 
 def members(group: int) -> bool:
-    """Whether a group of processes has any left. One that has ended, and that nobody asked about, does not count."""
+    """Whether a process group has running members. A zombie does not count."""
     if Path("/proc/self/stat").exists():
         return any(belongs(process / "stat", group) for process in Path("/proc").glob("[0-9]*"))
     try:

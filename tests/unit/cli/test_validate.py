@@ -201,7 +201,7 @@ def test_folders_that_validate_says_can_be_made_are_made(validate: Validate, fol
     assert (folder / "no" / "dir" / "x").exists()
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such file system here")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
 def test_a_file_system_that_keeps_no_files_is_a_problem(validate: Validate) -> None:
     shown = validate(sink="{type: parquet, path: /proc/nope}")
     assert shown.code == 1

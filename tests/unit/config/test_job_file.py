@@ -135,7 +135,7 @@ def test_a_schema_may_be_a_file_of_its_own(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_parameters_are_those_of_the_policy(tmp_path: Path, privacy: str, policy: object) -> None:
-    if policy is None:  # YAML's off is no word
+    if policy is None:  # YAML reads off as false
         assert problems(tmp_path, job(privacy=privacy)) == [
             "job.yaml:6  privacy.reuse must be 'paper' or 'off', got False"
         ]

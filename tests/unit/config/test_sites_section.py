@@ -130,7 +130,7 @@ def test_a_job_of_sites_says_how_it_is_run(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_is_reported_in_one_sentence(tmp_path: Path, text: str, site: str | None, expected: str) -> None:
-    # A variable of the site's name is not set where there is no site.
+    # ${SITE} is not set without a site.
     said = [line for line in problems(tmp_path, text, site) if "SITE" not in line]
     assert any(line.startswith(expected) for line in said), said
     assert all(secret not in line for line in said for secret in ENVIRON.values() if len(secret) > 6)

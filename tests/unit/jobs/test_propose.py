@@ -144,7 +144,7 @@ def test_a_column_with_some_mess_in_it_is_still_one_of_numbers_or_dates(
     assert "values are" not in doubtful(pa.table({name: good}))
 
 
-def test_columns_that_may_say_whose_row_it_is_are_named_where_none_is_found() -> None:
+def test_candidates_for_the_person_column_are_named_if_none_is_found() -> None:
     columns = {"who": [f"w{n % 70}" for n in range(ROWS)], "age": [str(n % 15) for n in range(ROWS)]}
     assert "# columns with repeated values: who. Is it one of them?" in doubtful(pa.table(columns))
     columns["patient_id"] = [f"p{n % 70}" for n in range(ROWS)]
