@@ -57,7 +57,8 @@ def _check_schema_texts(job: JobFile) -> None:
     found = unfit_text(job.schema, unfit_values(job))
     if found is not None:
         why = (
-            f"cannot write {found}, which a spreadsheet would run as a formula: rename it or set csv.formulas to escape"
+            f"cannot write {found}, which a spreadsheet would run as a formula: "
+            f"rename it, or set csv.formulas to escape"
         )
         raise ConfigError(Mistake(why, where=job.where("sink"), key="sink"))
 

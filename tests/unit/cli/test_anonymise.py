@@ -71,7 +71,7 @@ def test_the_summary_accounts_for_every_row_and_states_the_promise(anonymise: Ru
     assert "at least 5 " in " ".join(statement.split())
 
 
-def test_nothing_is_shown_on_the_way_if_nobody_watches(anonymise: Run) -> None:
+def test_no_progress_is_shown_without_a_terminal(anonymise: Run) -> None:
     anonymise()
     assert anonymise("--overwrite").err == ""
 

@@ -143,7 +143,7 @@ def test_a_population_can_be_given(place: Path) -> None:
         (["job.yaml", "--schema", "schema.yaml"], "--schema cannot be combined with a job file"),
     ],
 )
-def test_what_is_missing_is_said(place: Path, arguments: list[str], told: str) -> None:
+def test_missing_arguments_are_named(place: Path, arguments: list[str], told: str) -> None:
     found = CliRunner().invoke(audit, [str(place / each) if "." in each else each for each in arguments])
     assert found.exit_code == 2
     assert told in found.output
@@ -177,7 +177,7 @@ def test_a_job_without_files_is_refused(place: Path) -> None:
 
 
 @pytest.mark.compiled
-def test_what_the_command_line_publishes_passes(place: Path) -> None:
+def test_output_of_the_command_line_passes(place: Path) -> None:
     from castleguard.cli.anonymise import anonymise
     from castleguard.testing.streams import visits
 
@@ -193,14 +193,14 @@ def test_what_the_command_line_publishes_passes(place: Path) -> None:
     assert found.exit_code == 0, found.output
 
 
-def test_lines_that_are_no_rows_are_told(place: Path) -> None:
+def test_malformed_lines_are_reported(place: Path) -> None:
     (place / "more.csv").write_text(PUBLISHED + ORIGINAL.replace("\n", ",and,more\n"), encoding="utf-8")
     found = run(place, "--k", "3", published="more.csv")
     assert found.exit_code == 3
     assert "unread-lines" in found.output.rstrip().splitlines()[-1]
 
 
-def test_a_line_of_json_that_says_a_name_twice_is_told(place: Path) -> None:
+def test_a_json_line_with_a_repeated_key_is_reported(place: Path) -> None:
     lines = ['{"row": 0, "age_min": 21, "age_min": 20, "age_max": 30, "illness": "flu"}\n']
     (place / "more.jsonl").write_text("".join(lines), encoding="utf-8")
     found = run(place, "--k", "3", published="more.jsonl")
@@ -219,7 +219,7 @@ def test_parts_whose_numbers_have_other_types_are_read_together(place: Path) -> 
     assert run(place, "--k", "3", "--link", "row", published="parts").exit_code == 0
 
 
-def test_a_report_that_cannot_be_written_is_told_before_anything_is_read(place: Path) -> None:
+def test_an_unwritable_report_is_refused_before_anything_is_read(place: Path) -> None:
     (place / "original.csv").unlink()
     found = run(place, "--k", "3", "--html", str(place / "missing" / "report.html"))
     assert isinstance(found.exception, OutputError)

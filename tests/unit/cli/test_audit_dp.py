@@ -113,7 +113,7 @@ def test_one_run_is_the_quick_way(run: Run) -> None:
         (("--algorithm", "castle"), "castle has no option --sample-rate"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_sentence(run: Run, options: tuple[str, ...], sentence: str) -> None:
+def test_options_that_do_not_fit_are_refused_in_one_sentence(run: Run, options: tuple[str, ...], sentence: str) -> None:
     done = run("audit", "dp", *PAPER, *options)
     assert done.code == 2
     assert sentence in done.err

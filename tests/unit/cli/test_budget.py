@@ -32,7 +32,7 @@ def figures(run: Run, question: str) -> dict[str, Any]:
 
 
 def words(shown: Outcome) -> str:
-    """What was printed, whatever the lines."""
+    """The output without line breaks."""
     assert shown.code == 0, shown.err
     return " ".join(shown.out.split())
 

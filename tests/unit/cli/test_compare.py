@@ -26,7 +26,7 @@ def _arguments(data: Path, *more: str) -> list[str | Path]:
 
 
 @pytest.mark.compiled
-def test_every_method_has_a_line_with_what_it_promises_and_what_was_found(run: Run, data: Path) -> None:
+def test_every_method_has_lines_with_its_promise_and_findings(run: Run, data: Path) -> None:
     outcome = run(*_arguments(data, "--sites", "2"))
     assert outcome.code == 0, outcome.err
     lines = outcome.out.splitlines()

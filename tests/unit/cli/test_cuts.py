@@ -72,7 +72,7 @@ def test_a_folder_of_parts_and_chosen_columns(run: Run, folder: Path) -> None:
         (["a.csv", "--shards", "2", "--numbers", "interval"], 1, "no column 'age'"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(run: Run, folder: Path, arguments: list[str], code: int, words: str) -> None:
+def test_a_mistake_is_reported_in_one_line(run: Run, folder: Path, arguments: list[str], code: int, words: str) -> None:
     (folder / "raw.csv").write_text("name,age,job\nAnn,30,Cook\n")
     outcome = run("cuts", *arguments, "--schema", "schema.yaml", "-o", "cuts.json")
     assert outcome.code == code

@@ -46,7 +46,7 @@ def test_without_matplotlib_one_line_says_so(run: Run, tmp_path: Path, monkeypat
     assert not (tmp_path / "picture.png").exists()
 
 
-def test_a_violation_is_told_by_the_exit_code(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_sets_the_exit_code(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     anonymise = demo_module._anonymise
 
     def publish_twice(*arguments: object) -> object:

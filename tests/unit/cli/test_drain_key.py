@@ -48,7 +48,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("after", [False, True], ids=["to none", "to a key"])
 @pytest.mark.parametrize("before", [False, True], ids=["from none", "from a key"])
-def test_a_drained_job_goes_on_with_another_key(
+def test_a_drained_job_can_change_its_key(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, before: bool, after: bool
 ) -> None:
     write_job(folder, key=before)

@@ -71,7 +71,7 @@ def test_drain_warns(run: Run, folder: Path) -> None:
     assert "nothing was published" not in run("drain", "job.yaml").err
 
 
-def test_nothing_is_said_where_rows_come_out(run: Run, folder: Path) -> None:
+def test_published_rows_cause_no_warning(run: Run, folder: Path) -> None:
     (folder / "in.csv").write_text("pid,age\n" + "".join(f"{at},{at}\n" for at in range(40)))
     options = ("--schema", "schema.yaml", "--k", "5", "--delay", "20")
     assert "nothing was published" not in run("anonymise", "in.csv", "-o", "out.csv", *options).err

@@ -88,7 +88,7 @@ def test_drain_warns_of_parts_side_by_side(run: Run, folder: Path, caplog: pytes
     assert "published with another policy.k" in caplog.text
 
 
-def test_parts_that_nothing_describes_are_told(run: Run, folder: Path) -> None:
+def test_parts_without_a_manifest_are_reported(run: Run, folder: Path) -> None:
     grow(folder)
     run("run", "job.yaml")
     (folder / "out" / "_castleguard.json").unlink()
@@ -113,7 +113,7 @@ def test_counts_go_on_under_a_new_key_and_are_forgotten_without_one(run: Run, fo
     assert SUM in said(outcome.out)
 
 
-def test_what_describes_a_folder_is_not_read_as_rows(run: Run, folder: Path) -> None:
+def test_a_manifest_is_not_read_as_rows(run: Run, folder: Path) -> None:
     grow(folder)
     run("run", "job.yaml")
     found = read_published(folder / "out")

@@ -46,7 +46,7 @@ def test_a_full_disk_is_known_as_sqlite_says_it(tmp_path: Path) -> None:
     assert exit_code(caused(OutputError("state.db cannot be written"), full.value)) == TRY_AGAIN
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full here")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_disk_is_known_as_arrow_says_it() -> None:
     # Not by its name: what cannot be written is removed, and root may remove a device.
     with pytest.raises(OSError, match="space") as full, pa.OSFile("/dev/full", "wb") as file:

@@ -147,7 +147,7 @@ def test_secrets_are_not_shown(explain: Callable[..., str], monkeypatch: pytest.
     assert "abc-secret" not in text
 
 
-def test_what_cannot_be_promised_is_not_explained(run: Run, write: Callable[..., Path]) -> None:
+def test_an_unsupported_policy_is_not_explained(run: Run, write: Callable[..., Path]) -> None:
     path = write("{algorithm: castle, k: 5, l: 3, delay: 100}")
     path.write_text(path.read_text().replace("  sensitive:", "  public: [vendor]\n  # sensitive:"))
     shown = run("explain", path)

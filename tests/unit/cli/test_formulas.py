@@ -41,7 +41,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def plain_schema(place: Path) -> None:
-    """A schema whose own labels are no formulas."""
+    """A schema without formulas among its labels."""
     text = SCHEMA.replace("@world", "world").replace("-north", "north").replace('"=Oslo", "=Bergen"', "Oslo, Bergen")
     (place / "schema.yaml").write_text(text, encoding="utf-8")
     rows = (
@@ -81,7 +81,7 @@ def test_it_can_be_kept(run: Run, place: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["audit", "measure"])
-def test_whoever_judges_the_output_undoes_it(run: Run, place: Path, command: str) -> None:
+def test_audit_and_measure_undo_escaping(run: Run, place: Path, command: str) -> None:
     anonymised(run, place)
     anonymised(run, place, output="out.jsonl")
     told = judged(run, command, place, place / "out.csv")
@@ -109,7 +109,7 @@ def test_rows_with_formulas_can_be_rejected(run: Run, place: Path) -> None:
     assert "illness: unpublishable" in found.out
     assert "note: unpublishable" in found.out
     text = (place / "out.csv").read_text(encoding="utf-8")
-    assert "'=1+1" in text, "an apostrophe is no formula"
+    assert "'=1+1" in text, "an apostrophe is not a formula"
     assert ",=" not in text
 
 
@@ -171,7 +171,7 @@ def test_another_choice_makes_another_job(run: Run, place: Path) -> None:
     assert "sink.csv" in found.err
 
 
-def test_explain_says_what_becomes_of_formulas(run: Run, place: Path) -> None:
+def test_explain_describes_the_treatment_of_formulas(run: Run, place: Path) -> None:
     for formulas, told in (("escape", "apostrophe"), ("keep", "as they are"), ("refuse", "rejected")):
         plain_schema(place)
         (place / "job.yaml").write_text(JOB.format(formulas=formulas), encoding="utf-8")

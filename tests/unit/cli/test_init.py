@@ -1,4 +1,4 @@
-"""`castleguard init`: guesses that are marked, rounded out, and refused until somebody has looked at them."""
+"""`castleguard init`: guesses are marked, have margins, and are refused until they are confirmed."""
 
 import stat
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_the_file_is_for_its_owner_and_does_not_replace_another(run: Run, folder
     assert run("init", folder / "visits.csv", "-o", folder / "job.yaml", "--overwrite").code == 0
 
 
-def test_what_cannot_be_read_or_written_is_one_clear_line(run: Run, folder: Path) -> None:
+def test_unreadable_input_or_unwritable_output_is_one_clear_line(run: Run, folder: Path) -> None:
     assert "there is no such file" in run("init", folder / "absent.csv", "-o", folder / "x.yaml").err
     assert "cannot be written" in run("init", folder / "visits.csv", "-o", folder / "no" / "x.yaml").err
     assert not (folder / "x.yaml").exists()
@@ -89,7 +89,7 @@ def test_a_longest_wait_is_proposed_and_can_be_read(run: Run, folder: Path) -> N
 
 
 @pytest.mark.parametrize("first", ["zoe@example.org,Rome", "17,Rome", "2026-01-02,Rome", "zoe,Oslo"])
-def test_a_file_without_a_header_is_told_and_its_first_row_not_shown(
+def test_a_file_without_a_header_is_reported_and_its_first_row_not_shown(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a number in the name of the folder would look like one of the row

@@ -42,7 +42,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_job_runs_to_the_end_of_its_source_and_says_what_became_of_every_row(run: Run, folder: Path) -> None:
+def test_a_job_runs_to_the_end_of_its_source_and_accounts_for_every_row(run: Run, folder: Path) -> None:
     outcome = run("run", "job.yaml")
     assert outcome.code == 0
     said = " ".join(outcome.out.split())
@@ -69,7 +69,7 @@ def test_a_job_is_the_same_from_wherever_it_is_started(run: Run, folder: Path, m
     assert "nothing to do" in outcome.out
 
 
-def test_the_promise_of_another_policy_is_not_said_of_rows_from_before(run: Run, folder: Path) -> None:
+def test_the_promise_does_not_cover_rows_of_an_earlier_policy(run: Run, folder: Path) -> None:
     run("run", "job.yaml")
     (folder / "job.yaml").write_text(JOB.replace("k: 5", "k: 20"))
     outcome = run("run", "job.yaml")
@@ -115,7 +115,7 @@ def test_with_json_logs_every_line_is_an_object_even_the_last_one(run: Run, fold
     assert json.loads(outcome.err.splitlines()[-1])["level"] == "error"
 
 
-def test_what_ends_a_job_is_one_json_line_without_what_another_library_quotes(
+def test_a_fatal_error_is_one_json_line_without_messages_of_other_libraries(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def burst(*_: object) -> None:
@@ -237,7 +237,7 @@ STOPS = [
 
 
 @pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.__name__)
-def test_a_dry_run_predicts_what_would_stop_a_run(run: Run, folder: Path, stop: Callable[[Run, Path], None]) -> None:
+def test_a_dry_run_predicts_errors_of_a_run(run: Run, folder: Path, stop: Callable[[Run, Path], None]) -> None:
     stop(run, folder)
     before = content(folder)
     predicted = run("run", "job.yaml", "--dry-run")
@@ -364,7 +364,7 @@ def test_a_checkpoint_in_use_is_a_matter_of_time(run: Run, folder: Path) -> None
     assert "in use by another process" in outcome.err
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "in.csv").rename(folder / "in" / "1.csv")
@@ -401,7 +401,7 @@ def test_sdgs_publishes_at_the_end_of_a_window_though_its_source_has_ended(run: 
     assert [part.name for part in parts[:1]] == ["part-000000000001.parquet"]
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace(SDGS[0], SDGS[1].format(window="3650d")))
     command = [sys.executable, "-m", "castleguard", "run", "job.yaml"]
@@ -437,15 +437,15 @@ def test_a_job_that_never_ran_has_nothing_to_drain(run: Run, folder: Path) -> No
     assert sorted(folder.iterdir()) == before
 
 
-def test_nobody_answers_where_no_job_runs(run: Run, folder: Path) -> None:
+def test_top_reports_that_no_job_runs(run: Run, folder: Path) -> None:
     outcome = run("top", "127.0.0.1:1")
     assert outcome.code == 75
     assert "check that it is running" in outcome.err
     assert run("top", "job.yaml").code == 2
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
-def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, folder: Path) -> None:
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
+def test_a_followed_folder_is_watched_until_a_signal_stops_the_job(run: Run, folder: Path) -> None:
     """Everything at once: new files, metrics, top, JSON logs, SIGTERM, and going on afterwards."""
     (folder / "in").mkdir()
     (folder / "in.csv").rename(folder / "in" / "1.csv")
@@ -472,7 +472,7 @@ def test_a_followed_folder_is_watched_until_the_job_is_told_to_stop(run: Run, fo
     assert sum(pq.read_table(part).num_rows for part in folder.glob("out/part-*.parquet")) == 700
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="there are no such signals here")
+@pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
     command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]

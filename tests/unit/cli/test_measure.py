@@ -43,7 +43,7 @@ def test_every_figure_stands_beside_its_meaning(run: Run, folder: Path) -> None:
     assert outcome.out.rstrip().endswith("learning: needs a label column")
 
 
-def test_without_a_link_the_last_lines_say_what_is_left_out(run: Run, folder: Path) -> None:
+def test_without_a_link_the_last_lines_list_skipped_measures(run: Run, folder: Path) -> None:
     outcome = run("measure", "in.csv", "out.csv", "--schema", "schema.yaml", "--queries", "0")
     assert outcome.code == 0
     assert "workload error" not in outcome.out
@@ -88,7 +88,7 @@ def test_classifiers_are_trained_for_a_label(run: Run, folder: Path) -> None:
         (["--window", "0"], 2, "--window"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(
+def test_impossible_options_are_refused_in_one_line(
     run: Run, folder: Path, arguments: list[str], code: int, words: str
 ) -> None:
     outcome = run("measure", "in.csv", "out.csv", "--schema", "schema.yaml", *arguments)

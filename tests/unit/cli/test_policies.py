@@ -43,7 +43,7 @@ def test_citadel_publishes_groups_that_stand_in_each_release(run: Run, people: P
     assert read(people).num_rows == 400
 
 
-def test_the_share_of_rows_that_join_earlier_boxes_is_told(run: Run, people: Path) -> None:
+def test_the_share_of_rows_in_earlier_boxes_is_shown(run: Run, people: Path) -> None:
     narrow = ("--algorithm", "citadel", "--k", "5", "--delay", "80", "--reuse", "narrow", "--seed", "1")
     outcome = run("anonymise", *options(people, *narrow))
     assert outcome.code == 0
@@ -61,7 +61,7 @@ def test_castleguard_publishes_noisy_rows_and_states_its_claim(run: Run, people:
     assert set(read(people)["job"].to_pylist()) <= {"cook", "nurse", ""}
 
 
-def test_paper_mode_says_what_it_does_not_claim(run: Run, people: Path) -> None:
+def test_paper_mode_names_claims_it_does_not_make(run: Run, people: Path) -> None:
     more = ("--algorithm", "castleguard", "--k", "5", "--delay", "50", "--phi", "10", "--sample-rate", "0.5")
     outcome = run("anonymise", *options(people, *more, "--mode", "paper"))
     assert outcome.code == 0
@@ -218,7 +218,7 @@ def test_randomise_is_quiet_if_asked_and_repeatable_with_a_seed(run: Run, people
         ),
     ],
 )
-def test_randomise_says_what_is_missing(run: Run, people: Path, more: tuple[str, ...], code: int, message: str) -> None:
+def test_randomise_names_bad_options(run: Run, people: Path, more: tuple[str, ...], code: int, message: str) -> None:
     outcome = run("randomise", *options(people, *more))
     assert outcome.code == code
     assert message in outcome.err

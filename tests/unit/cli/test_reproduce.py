@@ -115,7 +115,7 @@ def test_without_any_data_nothing_is_run() -> None:
     assert outcome.stdout == ""
 
 
-def test_an_unknown_figure_is_told_with_those_that_exist() -> None:
+def test_an_unknown_figure_is_refused_with_the_known_ones() -> None:
     outcome = run("castle", "--figure", "9")
     assert outcome.exit_code == 2
     assert "no figure 9" in outcome.stderr
@@ -134,7 +134,7 @@ def test_quick_and_full_exclude_each_other() -> None:
     assert "exclude each other" in outcome.stderr
 
 
-def test_the_list_says_what_is_missing() -> None:
+def test_the_list_marks_missing_data() -> None:
     outcome = run("--list")
     assert outcome.exit_code == 0
     lines = outcome.stdout.splitlines()
@@ -143,7 +143,7 @@ def test_the_list_says_what_is_missing() -> None:
     assert lines[-1].endswith("data: backblaze (missing)")
 
 
-def test_what_can_be_fetched_is_fetched_before_the_run(
+def test_downloadable_data_is_fetched_before_the_run(
     made_up: dict[str, tuple[Experiment, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[list[str]] = []

@@ -44,14 +44,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("command", ["run", "validate", "explain", "drain", "letters", "top"])
-def test_a_job_of_sites_is_refused_by_whoever_does_not_say_which(run: Run, folder: Path, command: str) -> None:
+def test_a_job_with_sites_is_refused_without_a_site_name(run: Run, folder: Path, command: str) -> None:
     outcome = run(command, "job.yaml")
     assert outcome.code == 2
     said = " ".join((outcome.out + outcome.err).split())
     assert "sites needs the name of a site: run each site with `castleguard site JOB --name SITE`" in said
 
 
-def test_a_site_that_is_none_is_named(run: Run, folder: Path) -> None:
+def test_an_unknown_site_is_refused_by_name(run: Run, folder: Path) -> None:
     outcome = run("site", "job.yaml", "--name", "pairs")
     assert outcome.code == 2
     assert "sites.names does not have 'pairs'; did you mean paris?" in outcome.err
@@ -81,7 +81,7 @@ def test_validate_finds_the_relay_and_changes_nothing_there(run: Run, folder: Pa
     assert "In the output of all sites together: Every published group" in said
 
 
-def test_explain_says_what_leaves_the_site(run: Run, folder: Path) -> None:
+def test_explain_names_data_that_leaves_the_site(run: Run, folder: Path) -> None:
     outcome = run("explain", "job.yaml", "--name", "paris")
     assert outcome.code == 0
     said = " ".join(outcome.out.split())
@@ -91,7 +91,7 @@ def test_explain_says_what_leaves_the_site(run: Run, folder: Path) -> None:
     assert "hunter2" not in outcome.out
 
 
-def test_a_site_whose_relay_is_away_publishes_alone(run: Run, folder: Path) -> None:
+def test_a_site_without_its_relay_publishes_alone(run: Run, folder: Path) -> None:
     outcome = run("site", "job.yaml", "--name", "paris")
     assert outcome.code == 0, outcome.err
     assert "the relay cannot be reached, retrying" in outcome.err

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from castleguard.connectors.registry import Connector
 from castleguard.runtime.stopping import Stop
 from castleguard.spark import session as sessions
 from castleguard.spark import spark_job as jobs
@@ -71,7 +72,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return asked
 
 
-def test_a_stream_is_told_from_its_promise_to_its_end(run: Run, folder: Path, spark: SimpleNamespace) -> None:
+def test_a_stream_prints_promise_micro_batches_and_end(run: Run, folder: Path, spark: SimpleNamespace) -> None:
     spark.batches = [Batch(0, 1200, 0, 3, 1200, 1.5), Batch(1, 0, 0, 0, 1200, 0.9), Batch(2, 0, 1100, 0, None, 1.25)]
     outcome = run("spark", "job.yaml", "--master", "local[2]")
     assert outcome.code == 0
@@ -118,7 +119,7 @@ def test_a_signal_stops_a_stream(run: Run, folder: Path, spark: SimpleNamespace,
     assert ("stopping; press Ctrl-C again to abort" in outcome.err) == (number is signal.SIGINT)
 
 
-def test_a_signal_aborts_a_batch_and_says_what_is_left(
+def test_a_signal_aborts_a_batch_and_names_the_unfinished_output(
     run: Run, folder: Path, spark: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[int] = []
@@ -170,7 +171,7 @@ def test_a_job_that_cannot_start_is_refused_before_spark_is(run: Run, folder: Pa
     assert not (folder / "state").exists()
 
 
-def test_a_job_without_the_section_is_told_what_to_add(run: Run, folder: Path) -> None:
+def test_a_job_without_a_spark_section_is_refused_with_a_remedy(run: Run, folder: Path) -> None:
     (folder / "plain.yaml").write_text(JOB.replace("spark: {shards: 2}\n", ""))
     outcome = run("spark", "plain.yaml")
     assert outcome.code == 2
@@ -180,14 +181,14 @@ def test_a_job_without_the_section_is_told_what_to_add(run: Run, folder: Path) -
 
 
 @pytest.mark.parametrize("command", ["run", "drain"])
-def test_other_commands_say_which_one_is_meant(run: Run, folder: Path, command: str) -> None:
+def test_run_and_drain_name_the_spark_command(run: Run, folder: Path, command: str) -> None:
     outcome = run(command, "job.yaml")
     assert outcome.code == 2
     assert "job.yaml:9  spark makes this a job for Apache Spark: run it with `castleguard spark`" in outcome.err
 
 
 @pytest.mark.parametrize(("command", "said"), [("letters", "outcome=rejected"), ("top", "spark.ui.enabled")])
-def test_what_other_commands_show_is_told_to_be_elsewhere(run: Run, folder: Path, command: str, said: str) -> None:
+def test_letters_and_top_name_the_place_in_spark(run: Run, folder: Path, command: str, said: str) -> None:
     outcome = run(command, "job.yaml")
     assert outcome.code == 2
     assert said in outcome.err
@@ -216,7 +217,7 @@ def test_validate_looks_at_spark_and_states_the_promise_of_all_shards(run: Run, 
     assert not (folder / "state").exists()
 
 
-def test_validate_finds_what_spark_would_stumble_over(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_validate_finds_missing_java_and_max_wait(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from castleguard.errors import UsageError
 
     def missing() -> Found:
@@ -231,15 +232,13 @@ def test_validate_finds_what_spark_would_stumble_over(run: Run, folder: Path, mo
     assert "✗ job.yaml:6 privacy cannot work in Spark: a stream needs max_wait" in said
 
 
-def test_validate_tells_of_files_that_spark_leaves_out(run: Run, folder: Path) -> None:
+def test_validate_reports_files_that_spark_skips(run: Run, folder: Path) -> None:
     (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
     said = " ".join(run("validate", "job.yaml").out.split())
     assert "! source: 1 file is skipped (_b.csv): Spark streams ignore names that begin with _ or ." in said
 
 
-def test_files_that_spark_leaves_out_are_told_at_the_start_and_at_the_end(
-    run: Run, folder: Path, spark: SimpleNamespace
-) -> None:
+def test_files_that_spark_skips_are_reported_at_start_and_end(run: Run, folder: Path, spark: SimpleNamespace) -> None:
     (folder / "in" / "_b.csv").write_text("pid,age\n1,20\n")
     (folder / "in" / "c.csv._COPYING_").write_text("pid,age\n1,20\n")
     rule = "Spark streams ignore names that begin with _ or . or end with ._COPYING_"
@@ -252,7 +251,7 @@ def test_files_that_spark_leaves_out_are_told_at_the_start_and_at_the_end(
     assert run("spark", "batch.yaml").err == ""  # which reads them
 
 
-def test_validate_says_of_a_finished_batch_that_it_is(run: Run, folder: Path) -> None:
+def test_validate_refuses_a_finished_batch(run: Run, folder: Path) -> None:
     (folder / "out").mkdir()
     (folder / "out" / "_SUCCESS").touch()
     outcome = run("validate", "batch.yaml")
@@ -269,7 +268,7 @@ def test_explain_speaks_of_shards(run: Run, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "json"])
-def test_an_audit_looks_at_what_spark_has_committed(folder: Path, ending: str) -> None:
+def test_an_audit_reads_files_that_spark_has_committed(folder: Path, ending: str) -> None:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -297,3 +296,14 @@ def test_an_audit_looks_at_what_spark_has_committed(folder: Path, ending: str) -
         found = read_published(path)
         assert found.rows.column_names == ["age_min", "age_max"]
         assert (found.rows.num_rows, found.unread_lines, found.unread_files) == (4, 0, 1)
+
+
+@pytest.mark.parametrize(("policy", "mark"), [("castle", "!"), ("castleguard, epsilon: 9", "✗")])
+def test_kafka_in_spark_is_a_warning_and_a_problem_for_noise(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, policy: str, mark: str
+) -> None:
+    monkeypatch.setattr("castleguard.jobs.load.connector_of", lambda _: Connector(exactly_once=True))
+    text = JOB.replace("algorithm: castle", f"algorithm: {policy}")
+    (folder / "job.yaml").write_text(text.replace("{type: parquet, path: out/}", "{type: kafka, brokers: x, topic: t}"))
+    said = " ".join(run("validate", "job.yaml").out.split())
+    assert f"{mark} sink: Spark writes to Kafka without transactions, so rows may be published twice" in said

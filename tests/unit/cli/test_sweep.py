@@ -64,7 +64,7 @@ def test_a_sweep_writes_a_table_a_picture_and_a_recommendation(sweep: Run, folde
 
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.compiled
-def test_the_same_command_again_does_nothing_anew(sweep: Run, folder: Path) -> None:
+def test_the_same_command_again_repeats_no_setting(sweep: Run, folder: Path) -> None:
     first = sweep("--k", "3,5")
     before = (folder / "out" / "results.jsonl").read_bytes()
     assert sweep("--k", "3,5").out == first.out
@@ -197,7 +197,7 @@ def test_a_sweep_over_algorithms_has_them_as_a_parameter(sweep: Run, folder: Pat
     assert "algorithm" in again.err
 
 
-def test_a_sweep_over_algorithms_takes_what_all_of_them_have(sweep: Run) -> None:
+def test_a_sweep_over_algorithms_takes_their_common_parameters(sweep: Run) -> None:
     shown = sweep("--algorithm", "castle,citadel", "--k", "5", "--max-clusters", "10")
     assert shown.code == 2
     assert "citadel has no option --max-clusters" in shown.err
@@ -208,8 +208,8 @@ def test_a_sweep_over_algorithms_takes_what_all_of_them_have(sweep: Run) -> None
 
 @pytest.mark.integration
 @pytest.mark.compiled
-def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder: Path) -> None:
-    """Ctrl-C goes to all of them; what is done stays, and nobody is left behind."""
+def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path) -> None:
+    """Ctrl-C goes to all processes; finished settings stay, and no process is left."""
     source = folder / "visits.parquet"
     pa.parquet.write_table(pa.concat_tables(visits(600, seed=3)), source)
     command: list[str | Path] = [sys.executable, "-m", "castleguard", "sweep", source]
@@ -217,7 +217,7 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
     # More settings than any machine is through with before it is interrupted.
     delays = ",".join(str(delay) for delay in range(50, 250, 20))
     command += ["--k", "3,5,10,20", "--delay", delays, "--runs", "25", "--jobs", "2", "-o", folder / "out"]
-    # Where the tests run in the background, Ctrl-C is ignored, and whoever is started by them would inherit that.
+    # Tests that run in the background ignore Ctrl-C, and their child processes would inherit that.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True) as process:
         signal.signal(signal.SIGINT, before)
@@ -229,7 +229,7 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
     assert (
         errors == b"castleguard: interrupted; finished settings are kept: run the same command again to do the rest\n"
     )
-    eventually(lambda: not members(process.pid), "somebody is left behind")
+    eventually(lambda: not members(process.pid), "a process is left")
     kept = [json.loads(line) for line in results.read_bytes().splitlines()]
     assert 1 <= len(kept) < 40
     alone = Ground(read_sample(source, visits_schema(), 600), visits_schema(), tuple(range(25)))
@@ -238,7 +238,7 @@ def test_interrupted_processes_end_and_have_found_what_one_process_finds(folder:
 
 
 def members(group: int) -> bool:
-    """Whether a group of processes has any left. One that has ended, and that nobody asked about, does not count."""
+    """Whether a process group has running members. A zombie does not count."""
     if Path("/proc/self/stat").exists():
         return any(belongs(process / "stat", group) for process in Path("/proc").glob("[0-9]*"))
     try:

@@ -103,7 +103,7 @@ def test_problems_of_the_file_are_listed_each_with_its_line(validate: Validate) 
         ({"sink": "{type: kafka, servers: x, topic: absent}"}, "sink: the topic is there", "make the topic"),
     ],
 )  # fmt: skip
-def test_what_would_stop_the_job_is_a_problem(
+def test_conditions_that_would_stop_the_job_are_problems(
     validate: Validate, sections: dict[str, str], message: str, remedy: str
 ) -> None:
     shown = validate(**sections)
@@ -126,7 +126,7 @@ def test_what_would_stop_the_job_is_a_problem(
         ({"dead_letter": "{path: in/a/x}", "source": BELOW}, "dead_letter.path is in the source folder"),
     ],
 )
-def test_files_that_get_into_each_others_way_are_mistakes_before_anything_is_written(
+def test_colliding_files_are_refused_before_anything_is_written(
     run: Run, validate: Validate, folder: Path, sections: dict[str, str], message: str
 ) -> None:
     shown = validate(**sections)
@@ -143,7 +143,7 @@ def test_files_that_get_into_each_others_way_are_mistakes_before_anything_is_wri
     assert (folder / "visits.csv").read_bytes() == data
 
 
-def test_files_beside_those_that_match_a_pattern_are_in_nobodys_way(validate: Validate) -> None:
+def test_files_that_do_not_match_the_source_pattern_are_accepted(validate: Validate) -> None:
     assert validate(source=ALL, checkpoint="{path: x.db}", sink="{type: csv, path: out}").code == 0
     assert validate(source=ALL, sink="{type: parquet, path: .}").code == 0
 
@@ -201,14 +201,14 @@ def test_folders_that_validate_says_can_be_made_are_made(validate: Validate, fol
     assert (folder / "no" / "dir" / "x").exists()
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no such file system here")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
 def test_a_file_system_that_keeps_no_files_is_a_problem(validate: Validate) -> None:
     shown = validate(sink="{type: parquet, path: /proc/nope}")
     assert shown.code == 1
     assert marked(shown, "✗")[0].startswith("sink: /proc")
 
 
-def test_a_broker_that_is_away_may_come_back(validate: Validate) -> None:
+def test_an_unavailable_broker_is_temporary(validate: Validate) -> None:
     shown = validate(sink="{type: kafka, servers: x, topic: far}")
     assert shown.code == 75
     (line,) = marked(shown, "✗")
@@ -233,7 +233,7 @@ def test_a_policy_that_cannot_promise_anything_is_a_mistake_in_the_file(validate
         ({"privacy": "{algorithm: castle, mode: paper, k: 5, delay: 100}"}, "privacy: paper mode is for experiments"),
     ],
 )
-def test_what_deserves_a_look_is_no_problem(
+def test_warnings_are_not_problems(
     validate: Validate, folder: Path, sections: dict[str, str | None], message: str
 ) -> None:
     folder.chmod(0o755)
@@ -242,9 +242,7 @@ def test_what_deserves_a_look_is_no_problem(
     assert any(line.startswith(message) for line in marked(shown, "!"))
 
 
-def test_an_error_of_a_connector_that_does_not_pass_is_not_said_to(
-    validate: Validate, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_permanent_error_of_a_connector_is_not_temporary(validate: Validate, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: object) -> list[Finding]:
         raise OutputError("there is no stream 'x'; `nats stream add` makes one")
 
@@ -254,7 +252,7 @@ def test_an_error_of_a_connector_that_does_not_pass_is_not_said_to(
     assert "check that it is running" not in shown.out
 
 
-def test_rows_without_persons_deserve_a_look(validate: Validate) -> None:
+def test_rows_without_persons_are_a_warning(validate: Validate) -> None:
     schema = "{person: null, quasi_identifiers: [{name: age, lower: 0, upper: 120, step: 5}]}"
     shown = validate(schema=schema, privacy="{algorithm: castle, k: 5, delay: 100}")
     said = "schema: every row counts as its own person, 1 quasi-identifier, 0 sensitive, 0 public"
@@ -268,7 +266,7 @@ def test_a_followed_folder_may_still_be_empty(validate: Validate, folder: Path) 
     assert "has no file yet" in shown.out
 
 
-def test_a_sink_that_cannot_know_what_it_has_is_refused_for_noise_alone(validate: Validate, folder: Path) -> None:
+def test_a_sink_that_is_not_exactly_once_is_refused_for_noise_only(validate: Validate, folder: Path) -> None:
     assert validate(sink="{type: stdio}").code == 0
     shown = validate(sink="{type: stdio}", privacy=NOISY)
     assert shown.code == 1
@@ -281,7 +279,7 @@ def test_without_a_checkpoint_noise_would_be_spent_again(validate: Validate) -> 
     assert "adds new noise to the same rows" in " ".join(validate(checkpoint=None, privacy=NOISY).out.split())
 
 
-def test_a_broker_that_is_fine_is_said_to_be(validate: Validate) -> None:
+def test_a_reachable_topic_passes(validate: Validate) -> None:
     shown = validate(sink="{type: kafka, servers: x, topic: there}")
     assert shown.code == 0
     assert "sink: the topic is there" in marked(shown, "✓")
@@ -294,7 +292,7 @@ def test_a_checkpoint_that_others_can_read_is_a_problem(validate: Validate, fold
     assert "chmod 600" in shown.out
 
 
-def test_a_disk_that_is_nearly_full_deserves_a_look(validate: Validate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_nearly_full_disk_is_a_warning(validate: Validate, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(2 << 30, 1 << 30, 100 << 20))
     shown = validate()
@@ -302,7 +300,7 @@ def test_a_disk_that_is_nearly_full_deserves_a_look(validate: Validate, monkeypa
     assert "sink: only 100 MiB are free" in shown.out
 
 
-def test_a_port_that_is_taken_deserves_a_look(validate: Validate) -> None:
+def test_a_port_in_use_is_a_warning(validate: Validate) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         shown = validate(metrics=f"{{port: {server.getsockname()[1]}}}")
         assert "cannot listen on" in " ".join(shown.out.split())
@@ -310,7 +308,7 @@ def test_a_port_that_is_taken_deserves_a_look(validate: Validate) -> None:
     assert "a free port" in validate(metrics="{port: 0}").out
 
 
-def test_a_grid_as_fine_as_the_data_deserves_a_look(validate: Validate, folder: Path) -> None:
+def test_a_grid_as_fine_as_the_data_is_a_warning(validate: Validate, folder: Path) -> None:
     text = (folder / "schema.yaml").read_text().replace("upper: 110, step: 5", "upper: 110, step: 1")
     (folder / "schema.yaml").write_text(text)
     assert "schema: age: a grid cell holds a single value of the data, so published bounds reveal it" in " ".join(
@@ -325,7 +323,7 @@ def test_nothing_outside_is_changed(validate: Validate, folder: Path) -> None:
     assert sorted(os.listdir(folder)) == before
 
 
-def test_what_came_from_the_environment_is_not_shown(
+def test_values_from_the_environment_are_not_shown(
     validate: Validate, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HIDDEN_FOLDER", "very-secret-place")

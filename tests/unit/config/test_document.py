@@ -67,7 +67,7 @@ def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
         ("a: \x07\n", "job.yaml is not valid YAML: unacceptable character"),
     ],
 )
-def test_what_cannot_be_read_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+def test_an_unreadable_file_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_document(write(tmp_path, text))
     assert message in str(caught.value)

@@ -103,16 +103,16 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_what_the_loader_takes_fits_the_schema(tmp_path: Path, name: str) -> None:
+def test_files_that_the_loader_accepts_fit_the_schema(tmp_path: Path, name: str) -> None:
     assert accepts(SCHEMA, data(tmp_path, GOOD[name]))
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_the_loader_refuses_for_its_form_does_not_fit(tmp_path: Path, name: str) -> None:
+def test_files_that_the_loader_refuses_for_their_form_do_not_fit(tmp_path: Path, name: str) -> None:
     assert not accepts(SCHEMA, data(tmp_path, BAD[name]))
 
 
-def test_keys_are_explained_by_what_their_fields_declare() -> None:
+def test_keys_are_explained_by_their_field_declarations() -> None:
     offered, files = SCHEMA["properties"]["privacy"]["oneOf"], SCHEMA["properties"]["source"]["oneOf"][0]
     castle = offered[names().index("castle")]
     assert castle["properties"]["algorithm"] == {"const": "castle"}
@@ -128,7 +128,7 @@ def test_every_algorithm_is_offered() -> None:
     assert offered == names()
 
 
-def test_the_copy_in_the_documentation_is_what_the_command_prints() -> None:
+def test_the_copy_in_the_documentation_is_up_to_date() -> None:
     """If it is not: castleguard schema --output docs/reference/job.schema.json."""
     shown = CliRunner().invoke(commands, ["schema"])
     assert shown.exit_code == 0

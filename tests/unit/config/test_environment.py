@@ -39,7 +39,7 @@ def test_a_value_is_not_searched_for_variables_again() -> None:
         ("${A${B}}", "has a ${ that is not a variable"),
     ],
 )
-def test_what_cannot_be_replaced_is_a_problem_of_its_place(text: str, sentence: str) -> None:
+def test_a_bad_variable_is_a_problem_at_its_place(text: str, sentence: str) -> None:
     variables = Variables({})
     variables.fill({"sink": {"path": text}})
     assert variables.problems[0].place == ("sink", "path")
@@ -48,13 +48,13 @@ def test_what_cannot_be_replaced_is_a_problem_of_its_place(text: str, sentence: 
     assert not variables.explains(("sink",))
 
 
-def test_what_came_from_the_environment_hides_itself() -> None:
+def test_values_from_the_environment_hide_themselves() -> None:
     filled = Variables(ENVIRON).fill({"password": "${PASSWORD}"})
     assert filled["password"] == "hunter2!"
     assert "hunter2" not in repr(filled)
 
 
-def test_messages_are_searched_for_what_came_from_the_environment() -> None:
+def test_values_from_the_environment_are_masked_in_messages() -> None:
     variables = Variables(ENVIRON)
     variables.fill(["${PASSWORD}", "${K}", "a-${USER_NAME}"])
     assert variables.mask("got 'hunter2!' and 5, not 15, of a-ann") == "got '****' and ****, not 15, of ****"

@@ -81,7 +81,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
     assert (found.folder, found.where("privacy")) == (tmp_path, f"{tmp_path}/job.yaml:9")
 
 
-def test_what_may_be_left_out_is_absent(tmp_path: Path) -> None:
+def test_optional_sections_may_be_absent(tmp_path: Path) -> None:
     found = load(tmp_path, job())
     assert found.name == "job"
     assert (found.checkpoint, found.dead_letter, found.metrics, found.numbers) == (None, None, None, None)
@@ -135,7 +135,7 @@ def test_a_schema_may_be_a_file_of_its_own(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_the_parameters_are_those_of_the_policy(tmp_path: Path, privacy: str, policy: object) -> None:
-    if policy is None:  # YAML's off is no word
+    if policy is None:  # YAML reads off as false
         assert problems(tmp_path, job(privacy=privacy)) == [
             "job.yaml:6  privacy.reuse must be 'paper' or 'off', got False"
         ]
@@ -343,7 +343,7 @@ def test_nothing_that_came_from_the_environment_prints(tmp_path: Path) -> None:
         {"schema": "{file: '${PASSWORD}'}"},
     ],
 )
-def test_an_error_never_shows_what_came_from_the_environment(tmp_path: Path, section: dict[str, str]) -> None:
+def test_an_error_never_shows_values_from_the_environment(tmp_path: Path, section: dict[str, str]) -> None:
     text = job(**section)
     if "schema" in section:
         text = text.replace(SCHEMA, "")

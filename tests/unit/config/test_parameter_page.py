@@ -12,10 +12,10 @@ from castleguard.privacy.parameter_fields import parameters_of
 PINNED = Path(__file__).parents[3] / "docs" / "reference" / "parameters.md"
 
 
-def test_the_page_in_the_documentation_is_what_the_command_prints() -> None:
+def test_the_page_in_the_documentation_is_up_to_date() -> None:
     shown = CliRunner().invoke(commands, ["schema", "--parameters"])
     assert shown.exit_code == 0
-    assert PINNED.read_text(encoding="utf-8") == shown.output, f"the page is out of date; write it anew: {COMMAND}"
+    assert PINNED.read_text(encoding="utf-8") == shown.output, f"the page is out of date; regenerate it: {COMMAND}"
 
 
 def test_every_parameter_stands_on_the_page() -> None:

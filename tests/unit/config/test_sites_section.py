@@ -47,7 +47,7 @@ def test_a_job_of_sites_is_read_for_one_of_them(tmp_path: Path) -> None:
     assert found.policy == Dcastle(k=10, delay=1000, sites=3)
 
 
-def test_the_name_of_the_site_stands_in_paths_and_is_no_secret(tmp_path: Path) -> None:
+def test_the_name_of_the_site_is_replaced_in_paths_and_not_secret(tmp_path: Path) -> None:
     found = load(tmp_path, job(), "rome")
     assert found.checkpoint is not None
     assert found.checkpoint.path == tmp_path / "rome.db"
@@ -129,8 +129,8 @@ def test_a_job_of_sites_says_how_it_is_run(tmp_path: Path) -> None:
         (job('sites: {names: [paris, rome], relay: x, key: "${KEY}"}\n'), "paris", "sites.relay must be a mapping"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, site: str | None, expected: str) -> None:
-    # A variable of the site's name is not set where there is no site.
+def test_a_mistake_is_reported_in_one_sentence(tmp_path: Path, text: str, site: str | None, expected: str) -> None:
+    # ${SITE} is not set without a site.
     said = [line for line in problems(tmp_path, text, site) if "SITE" not in line]
     assert any(line.startswith(expected) for line in said), said
     assert all(secret not in line for line in said for secret in ENVIRON.values() if len(secret) > 6)

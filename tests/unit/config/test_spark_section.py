@@ -76,7 +76,7 @@ def test_a_job_without_the_section_has_none(tmp_path: Path) -> None:
         ("4", "spark must be a mapping; delete the key if you do not need it"),
     ],
 )
-def test_what_is_wrong_with_the_section_is_told(tmp_path: Path, section: str, said: str) -> None:
+def test_a_mistake_in_the_section_is_reported(tmp_path: Path, section: str, said: str) -> None:
     assert problems(tmp_path, job(spark=f"spark: {section}\n")) == [said]
 
 
@@ -102,7 +102,7 @@ def test_a_setting_that_would_break_a_promise_is_refused(tmp_path: Path, setting
     assert said in line
 
 
-def test_a_setting_that_says_what_is_so_anyway_is_accepted() -> None:
+def test_a_setting_with_its_fixed_value_is_accepted() -> None:
     check_settings({**fixed_settings(), "spark.sql.shuffle.partitions": 4, "spark.speculation": False}, 4)
     with pytest.raises(ConfigError, match=r"spark\.shards"):
         check_settings({"spark.sql.shuffle.partitions": 4}, 3)
@@ -120,7 +120,7 @@ def test_sections_that_spark_cannot_honour_are_refused(tmp_path: Path, more: str
     assert line.startswith(said)
 
 
-def test_a_key_of_the_checkpoint_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:
+def test_a_key_of_the_checkpoint_is_refused_with_a_remedy(tmp_path: Path) -> None:
     (line,) = problems(tmp_path, job(checkpoint='checkpoint: {path: state, key: "${KEY}"}\n'))
     assert line.startswith("checkpoint.key cannot be used: Spark does not encrypt its state")
     assert line.endswith("put checkpoint.path and spark.local.dir on an encrypted volume")

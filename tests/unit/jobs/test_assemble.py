@@ -43,7 +43,7 @@ def test_a_stream_continues_from_its_snapshot(path: Path) -> None:
     assert make_stream(found, blob).report().rows_in == 0
 
 
-def test_what_the_engine_refuses_is_reported_with_the_line_of_the_policy(path: Path) -> None:
+def test_an_error_of_the_engine_has_the_line_of_the_policy(path: Path) -> None:
     path.write_text(job(privacy="{algorithm: doca, epsilon: 1, k: 5, delay: 50}", numbers="interval"))
     with pytest.raises(
         ConfigError, match=r"job\.yaml:6  privacy cannot work: numbers='interval' sets the form of ranges"

@@ -57,7 +57,7 @@ def test_the_json_form_survives_a_round_trip(write_job: Write) -> None:
     assert bad["remedy"] == "correct source.path (relative to the job file)"
 
 
-def test_only_what_may_come_back_is_temporary() -> None:
+def test_only_unavailable_services_are_temporary() -> None:
     away, wrong = Check("source", "is away", "bad", temporary=True), Check("sink", "is wrong", "bad")
     assert Checklist((away,)).temporary
     assert not Checklist((away, wrong)).temporary
@@ -75,7 +75,7 @@ def test_a_check_reads_as_one_line_and_its_remedy(check: Check, line: str) -> No
     assert str(check) == line
 
 
-def test_mistakes_are_told_apart_without_their_message() -> None:
+def test_mistakes_can_be_distinguished_without_their_message() -> None:
     error = ConfigError(Mistake("is missing", where="a  b.yaml:3", key="k"), "something else")
     assert str(error) == "a  b.yaml:3  k is missing\nsomething else"
     assert [(check.where, check.place, check.what) for check in refused(error)] == [

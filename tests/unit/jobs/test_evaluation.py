@@ -28,7 +28,7 @@ def published() -> pa.Table:
     return cg.anonymise(ORIGINAL, SCHEMA, POLICY, seed=1)
 
 
-def test_an_audit_of_frames_finds_what_one_of_files_finds(published: pa.Table, tmp_path: Path) -> None:
+def test_an_audit_of_frames_equals_one_of_files(published: pa.Table, tmp_path: Path) -> None:
     pa.parquet.write_table(ORIGINAL, tmp_path / "in.parquet")
     pa.parquet.write_table(published, tmp_path / "out.parquet")
     frames = cg.audit(ORIGINAL, published, SCHEMA, POLICY, link="row", attack_runs=0)
@@ -88,7 +88,7 @@ def test_a_sweep_chooses_between_algorithms() -> None:
         cg.sweep(ORIGINAL, SCHEMA, [], {"k": [2], "delay": [10]})
 
 
-def test_a_sweep_with_a_folder_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_sweep_with_a_folder_does_only_the_rest(tmp_path: Path) -> None:
     first = cg.sweep(ORIGINAL, SCHEMA, "castle", {"k": [2, 4], "delay": [10]}, output=tmp_path / "out")
     lines = (tmp_path / "out" / "results.jsonl").read_text()
     again = cg.sweep(ORIGINAL, SCHEMA, "castle", {"k": [2, 4], "delay": [10]}, output=tmp_path / "out")
@@ -97,7 +97,7 @@ def test_a_sweep_with_a_folder_goes_on_where_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "report.md").exists()
 
 
-def test_a_sweep_refuses_what_is_no_parameter_or_no_list() -> None:
+def test_a_sweep_refuses_unknown_parameters_and_single_values() -> None:
     with pytest.raises(UsageError, match="castle has no parameter 'epsilon'"):
         cg.sweep(ORIGINAL, SCHEMA, "castle", {"k": [2], "delay": [10], "epsilon": [1]})
     with pytest.raises(UsageError, match="k needs a list of values"):

@@ -34,7 +34,7 @@ def test_a_dry_run_delivers_and_keeps_nothing(write_job: Write, tmp_path: Path) 
     assert not (tmp_path / "state" / "job.db").exists()
 
 
-def test_a_stop_ends_the_run_and_the_next_one_goes_on(write_job: Write, tmp_path: Path) -> None:
+def test_a_stop_ends_the_run_and_the_next_one_restores_it(write_job: Write, tmp_path: Path) -> None:
     path = write_job(source="{type: csv, path: in, follow: true}")
     (tmp_path / "in").mkdir()
     job = cg.load_job(path)

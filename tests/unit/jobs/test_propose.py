@@ -94,9 +94,7 @@ def test_rare_labels_are_not_repeated() -> None:
         ("patient_id", [None] * 5 + ["a", "b", "c"] * 50, "they count as one person together"),
     ],
 )
-def test_where_values_are_missing_it_is_said_what_can_become_of_them(
-    column: str, values: list[object], comment: str, tmp_path: Path
-) -> None:
+def test_missing_values_are_explained(column: str, values: list[object], comment: str, tmp_path: Path) -> None:
     others = pa.table({column: pa.array(values), "weight": pa.array([1.5, 2.5, 7.5, 9.0, 4.0] * 31)})
     text = proposal(Subject("x.csv", "x.csv", "csv", 155), guess_roles(others))
     assert comment in text
@@ -105,7 +103,7 @@ def test_where_values_are_missing_it_is_said_what_can_become_of_them(
     assert read_document(tmp_path / "in.yaml").data
 
 
-def test_where_nothing_is_missing_nothing_is_said() -> None:
+def test_without_missing_values_there_is_no_comment() -> None:
     text = proposal(Subject("x.csv", "x.csv", "csv", 150), [guess([1, 7, 3] * 50)])
     assert "null" not in text.replace("person: null", "")
     assert "no value" not in text
@@ -146,7 +144,7 @@ def test_a_column_with_some_mess_in_it_is_still_one_of_numbers_or_dates(
     assert "values are" not in doubtful(pa.table({name: good}))
 
 
-def test_columns_that_may_say_whose_row_it_is_are_named_where_none_is_found() -> None:
+def test_candidates_for_the_person_column_are_named_if_none_is_found() -> None:
     columns = {"who": [f"w{n % 70}" for n in range(ROWS)], "age": [str(n % 15) for n in range(ROWS)]}
     assert "# columns with repeated values: who. Is it one of them?" in doubtful(pa.table(columns))
     columns["patient_id"] = [f"p{n % 70}" for n in range(ROWS)]

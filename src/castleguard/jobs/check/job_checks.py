@@ -223,12 +223,12 @@ def _check_checkpoint(job: "JobFile") -> Iterator[Check]:
     in_spark = job.spark is not None
     if job.checkpoint is None:
         if in_spark:
-            what, example = "not set, so a batch that runs again makes new random choices", "state/"
+            what, proposed = "not set, so a batch that runs again makes new random choices", "state/"
         else:
-            what, example = "not set, so a stopped job starts from the beginning", "state.db"
+            what, proposed = "not set, so a stopped job starts from the beginning", "state.db"
             if job.policy.draws_noise:
                 what += " and adds new noise to the same rows, which spends their budget again"
-        yield Check("checkpoint", what, "doubtful", f"add checkpoint: {{path: {example}}}")
+        yield Check("checkpoint", what, "doubtful", f"add checkpoint: {{path: {proposed}}}")
         return
     path = job.checkpoint.path
     folder = path if in_spark else path.parent
