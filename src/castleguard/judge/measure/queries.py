@@ -140,19 +140,19 @@ def distinct(rows: tuple[Ranges, ...]) -> Distinct:
     return Distinct(np.ascontiguousarray(table.T), many.astype(np.float64))
 
 
-def counts(rows: Distinct, units: tuple[int, ...], asked: tuple[Ranges, ...]) -> Numbers:
+def counts(rows: Distinct, units: tuple[int, ...], predicates: tuple[Ranges, ...]) -> Numbers:
     """Estimated count of every query: the sum over rows of the probability that all values lie in its ranges.
 
     The probability for one column is the share of the row's range that the query's range covers. A range of length 0 is
     a point, which lies inside or outside.
     """
     bounds, weights = rows
-    answers = np.zeros(asked[0].low.size)
+    answers = np.zeros(predicates[0].low.size)
     step = max(1, _CELLS // max(1, weights.size))
     for start in range(0, answers.size, step):
         part = slice(start, start + step)
         found: NDArray[Any] = np.ones((answers[part].size, weights.size), dtype=np.bool_)
-        for column, (unit, ranges) in enumerate(zip(units, asked, strict=True)):
+        for column, (unit, ranges) in enumerate(zip(units, predicates, strict=True)):
             here = Ranges(bounds[2 * column], bounds[2 * column + 1])
             # Points give booleans, which take an eighth of the memory of floats.
             found = found * _covered(here, unit, Ranges(ranges.low[part, None], ranges.high[part, None]))
@@ -160,14 +160,14 @@ def counts(rows: Distinct, units: tuple[int, ...], asked: tuple[Ranges, ...]) ->
     return answers
 
 
-def _covered(rows: Ranges, unit: int, asked: Ranges) -> NDArray[np.float64] | NDArray[np.bool_]:
+def _covered(rows: Ranges, unit: int, predicates: Ranges) -> NDArray[np.float64] | NDArray[np.bool_]:
     """Share of each row's range that each query's range covers."""
     points = rows.low == rows.high
     if points.all():
-        inside: NDArray[np.bool_] = (asked.low <= rows.low) & (rows.low <= asked.high)
+        inside: NDArray[np.bool_] = (predicates.low <= rows.low) & (rows.low <= predicates.high)
         return inside
-    common = np.minimum(rows.high, asked.high)
-    common -= np.maximum(rows.low, asked.low)
+    common = np.minimum(rows.high, predicates.high)
+    common -= np.maximum(rows.low, predicates.low)
     # For a point, an overlap of 0 is inside and a negative overlap is outside.
     inside = common[:, points] >= 0
     common += unit
@@ -209,10 +209,10 @@ def _window_error(
     answered = drawn = 0
     while answered < workload.queries and drawn < DRAWS * workload.queries:
         missing = workload.queries - answered
-        asked = tuple(each.draw(share, missing, generator) for each in attributes)
-        actual = counts(originals, units, asked)
+        predicates = tuple(each.draw(share, missing, generator) for each in attributes)
+        actual = counts(originals, units, predicates)
         kept = actual > 0
-        estimated = counts(shown, units, tuple(_part(ranges, kept) for ranges in asked)) / workload.sample_rate
+        estimated = counts(shown, units, tuple(_part(ranges, kept) for ranges in predicates)) / workload.sample_rate
         found.append(np.abs(actual[kept] - estimated) / actual[kept])
         answered += int(np.count_nonzero(kept))
         drawn += missing

@@ -66,10 +66,10 @@ def references(column: Column, closeness: Closeness, start: int, stop: int) -> T
     present[rows, column.codes[:stop]] = 1.0
     if closeness.decay is not None:
         weights = np.empty((stop, column.size))
-        held = np.zeros(column.size)
+        decayed = np.zeros(column.size)
         for row in range(stop):
-            held = held * closeness.decay + present[row]
-            weights[row] = held
+            decayed = decayed * closeness.decay + present[row]
+            weights[row] = decayed
     else:
         weights = np.cumsum(present, axis=0)
         if closeness.window is not None and closeness.window < stop:
@@ -109,10 +109,12 @@ def judge_running(counted: Tally, closeness: Closeness, column: Column, span: Sp
     anchors = _anchors(span, len(moving), moving.shape[1])
     for anchor in np.unique(anchors[failed]):
         drift = np.abs(moving - moving[anchor]).sum(axis=1)
-        mine = np.flatnonzero((anchors == anchor) & failed)
-        away = np.array([drift[span.first[group] : span.last[group] + 1].max(initial=0.0) for group in mine])
-        far = distances(points[mine], moving[anchor][None, :])
-        proved[mine] = far > closeness.t + away + SLACK
+        members = np.flatnonzero((anchors == anchor) & failed)
+        largest_drift = np.array(
+            [drift[span.first[group] : span.last[group] + 1].max(initial=0.0) for group in members]
+        )
+        far = distances(points[members], moving[anchor][None, :])
+        proved[members] = far > closeness.t + largest_drift + SLACK
     return Failures(failed, proved & ~counted.repeated)
 
 
