@@ -197,7 +197,7 @@ def test_no_route_reads_a_sensitive_or_public_column() -> None:
 @pytest.mark.parametrize(
     ("cuts", "words"),
     [
-        (Cuts(Cut("height", 1.0, 0, 1)), "'height' is no quasi-identifier"),
+        (Cuts(Cut("height", 1.0, 0, 1)), "'height' is not a quasi-identifier"),
         (Cuts(Cut("age", 37.0, 0, 1)), "no edge of the public grid"),
         (Cuts(Cut("age", 0.0, 0, 1)), "no edge of the public grid inside the domain"),
         (Cuts(Cut("age", 100.0, 0, 1)), "no edge of the public grid inside the domain"),
