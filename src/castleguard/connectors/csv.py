@@ -74,7 +74,7 @@ class CsvParser:
                 pacsv.ParseOptions(invalid_row_handler=skip),
                 self._convert,
             )
-        except pa.ArrowInvalid:
+        except pa.ArrowException:
             return None
         return table, bad
 
