@@ -104,8 +104,8 @@ def _columns(material: Material) -> Iterator[Finding]:
             "link-column",
             "Is the row number published?",
             "warning",
-            f"Column {material.link} numbers the original rows. It is needed for this audit, but remove it before the "
-            f"file is passed on: anyone with the original can find every row by it.",
+            f"Column {material.link!r} numbers the original rows. It is needed for this audit, but remove it before "
+            f"the file is passed on: anyone with the original can find every row by it.",
         )
 
 
