@@ -13,6 +13,7 @@ from castleguard.algorithms.facts import Joint, MembershipGame, Presence, Public
 from castleguard.errors import PolicyError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameter_fields import check_parameters
+from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -167,3 +168,12 @@ class Policy(ABC):
     def game(self, schema: Schema) -> MembershipGame | None:
         """Parameters of the membership game of `audit dp`; None: not supported."""
         return None
+
+
+def describe_wait(delay: int, max_wait: float | None, *, endless: bool) -> Iterator[str]:
+    """Describe how long a row waits for `delay` arrivals, or for `max_wait` seconds, in sentences."""
+    yield f"A row leaves at the latest when {delay:,} more rows have arrived."
+    if max_wait is not None:
+        yield f"It also leaves after {spell_duration(max_wait)}, even if nothing else arrives."
+    elif endless:
+        yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."

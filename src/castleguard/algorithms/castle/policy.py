@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy
+from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy, describe_wait
 from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
@@ -12,7 +12,6 @@ from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameter_fields import check_parameters, declare
-from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -232,11 +231,7 @@ class Castle(Policy):
 
     def waits(self, *, endless: bool) -> Iterator[str]:
         """Describe how long a row waits, in sentences."""
-        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
-        if self.max_wait is not None:
-            yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
-        elif endless:
-            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+        return describe_wait(self.delay, self.max_wait, endless=endless)
 
     def publication(self, schema: Schema) -> Publication:
         """Checkable properties of a published table."""

@@ -9,14 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy
+from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy, describe_wait
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.epsilon_shares import Shares, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
 from castleguard.privacy.parameter_fields import declare
 from castleguard.privacy.parameters import LARGEST_COUNT, is_number
-from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -205,11 +204,7 @@ class Doca(Policy):
 
     def waits(self, *, endless: bool) -> Iterator[str]:
         """Describe how long a row waits, in sentences."""
-        yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
-        if self.max_wait is not None:
-            yield f"It also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
-        elif endless:
-            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+        return describe_wait(self.delay, self.max_wait, endless=endless)
 
     @property
     def rows_held(self) -> int | None:
