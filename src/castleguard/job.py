@@ -31,7 +31,7 @@ from castleguard.version import __version__
 __all__ = ["Job", "Outcome", "Pace", "Parts"]
 
 Outcome = Literal["finished", "stopped", "drained"]
-"""How a job ended: its source was exhausted; it was asked to stop and can be run again; it was drained."""
+"""Outcome of a job: its source ended; it was stopped and can be run again; it was drained."""
 
 
 class Job:

@@ -176,4 +176,4 @@ def describe_wait(delay: int, max_wait: float | None, *, endless: bool) -> Itera
     if max_wait is not None:
         yield f"It also leaves after {spell_duration(max_wait)}, even if nothing else arrives."
     elif endless:
-        yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+        yield "Without max_wait, rows wait as long as the source is silent."

@@ -13,7 +13,7 @@ LONGEST_LAG = 10.0  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class Presence:
-    """Clock windows, at whose edges everything is released. They do not depend on rows."""
+    """Clock windows. Everything is released at their ends, which do not depend on rows."""
 
     window: float
     """Seconds."""
@@ -34,7 +34,7 @@ class Presence:
     def lag(self) -> float:
         """Seconds between the end of a window and its delivery by a job.
 
-        The fixed lag covers the processing time, so that the time of delivery does not reveal how much there was to do.
+        The fixed lag covers the processing time, so that the time of delivery does not reveal the number of rows.
         """
         return min(self.window / 10, LONGEST_LAG)
 
@@ -60,7 +60,7 @@ class Publication:
     one_row_per_person: bool = False
     """Whether a person has at most one row per window, so that rows count as persons."""
     delay: int | None = None
-    """Arrivals after which every row has left, if a table can show that."""
+    """Number of arrivals after which every row has left; None if a table cannot show that."""
     why_no_delay: str = ""
     """Why a table cannot show the delay."""
     alone: bool = True

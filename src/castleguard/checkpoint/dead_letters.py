@@ -17,7 +17,7 @@ from castleguard.errors import InputError, OutputError, SnapshotError
 
 _LABEL = "dead letter"
 _LEAST_SEALED = 28  # bytes of a sealed letter: a nonce and a tag
-_BEGINNING = b'{"place": '  # of a letter that is not sealed
+_BEGINNING = b'{"place": '  # start of a letter that is not sealed
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _LONGEST = 1 << 26  # most bytes of the first line that are read for the check
 

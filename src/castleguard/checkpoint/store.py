@@ -38,7 +38,7 @@ _TABLES = {
 }
 
 Ended = Literal["finished", "drained"]
-"""How a job ended: its source was finished, or it was drained."""
+"""End of a job: its source ended, or the job was drained."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,7 +193,7 @@ class Store:
         self._store_digest(stored)
 
     def mark_delivered(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Wipe segment and letters, which have been delivered, of the checkpoint that was saved or loaded last."""
+        """Wipe the delivered segment and letters of the checkpoint that was last saved or loaded."""
         assert self._stored is not None
         number, _, ended, letters_at, facts, _, _ = self._stored.latest
         assert number == checkpoint.number

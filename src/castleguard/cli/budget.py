@@ -34,7 +34,7 @@ class _Options(NamedTuple):
 
 
 @click.command(short_help="Compute what privacy parameters promise, or which ones a promise needs.")
-@click.option("--k", type=int, help="Sampling: rows that a published group needs at least.")
+@click.option("--k", type=int, help="Sampling: minimum number of rows of a published group.")
 @click.option("--sample-rate", type=float, help="Sampling: probability that a row is kept.")
 @click.option("--epsilon", type=float, help="Sampling: epsilon of one window.")
 @click.option("--delta", type=float, help="Sampling: delta of one window. Rows: delta of all rows together.")

@@ -49,7 +49,7 @@ def compare(
     promises found in its output. Nothing is written: the output of the other methods passes no gate.
 
     "loss" covers all rows and counts a suppressed row as 1; "publ. loss" covers published rows only. A method that
-    does not support the schema is reported as such.
+    does not support the schema is listed with the reason.
     """
     from castleguard.config.schema_file import load_schema
     from castleguard.lab.compare import choose

@@ -38,7 +38,7 @@ def cuts(
     formulas: str | None,
     overwrite: bool,
 ) -> None:
-    """Choose where to cut the quasi-identifiers so that similar rows go to the same one of N shards.
+    """Choose where to cut the quasi-identifiers so that similar rows go to the same of N shards.
 
     PUBLISHED are files, or folders of files, that castleguard published earlier with this schema: the shards then get
     about the same number of rows each, and few published groups are cut. Without PUBLISHED the declared domain is

@@ -121,7 +121,7 @@ def _warm_up(tables: "list[pa.Table]", schema: "Schema", policy: "Policy") -> No
 
 
 def _publish_beside(tables: "list[pa.Table]", schema: "Schema", policy: "Policy", seed: int | None) -> "History":
-    """Anonymise the same rows with another algorithm. Its output is discarded: rows published twice protect less."""
+    """Anonymise the same rows with another algorithm, and discard its output: rows must not be published twice."""
     from castleguard.cli.demo_live import History
     from castleguard.stream import Anonymiser
 

@@ -53,7 +53,7 @@ def reproduce(
     Data is read from the folder named by CASTLEGUARD_DATA, or from the user's cache. An experiment whose data is
     missing is skipped, and the exit code is then 1.
 
-    With --output, charts are written to FOLDER, and a page for each paper of which all experiments ran.
+    With --output, charts are written to FOLDER, with a page for each paper whose experiments all ran.
     """
     from castleguard.lab import catalogue
     from castleguard.lab.result import Scale

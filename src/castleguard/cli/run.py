@@ -81,7 +81,7 @@ def run_job(
             try:
                 outcome = made.run()
             except InputError:
-                # Too many rows were rejected, which was found at the end: the books are complete nonetheless.
+                # Too many rows were rejected, as found at the end: the books are complete nevertheless.
                 if not quiet and made.ended == "finished" and made.status().commits > before:
                     print_closing(job, closing_text(made, "finished"))
                 raise
@@ -188,7 +188,7 @@ def reporting_failure(watch: "Callable[[Status], None]", job: str) -> Iterator[N
 
 @contextmanager
 def logging_as(log_format: str) -> Iterator[dict[str, object]]:
-    """Log as JSON if `log_format` says so, the final error included. Yields facts to add to every line."""
+    """Log as JSON if `log_format` is json, including the final error. Yields facts to add to every line."""
     facts: dict[str, object] = {}
     if log_format != "json":
         yield facts

@@ -25,7 +25,7 @@ Handlers = dict[int, Any]
 
 
 class Interrupted(BaseException):
-    """A signal aborts the command. A BaseException: no `except Exception` on the way may swallow it."""
+    """A signal aborts the command. A BaseException, so that no `except Exception` swallows it."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -40,18 +40,18 @@ class Interrupted(BaseException):
 
 @dataclass
 class _StopRequest:
-    """The stop flag that signals set inside of a block."""
+    """The stop flag that signals set inside a block."""
 
     stop: Stop
     notice: str
     before: Handlers
     interrupted: bool = False
-    """Whether SIGINT has come once."""
+    """Whether SIGINT was received once."""
 
 
 @dataclass
 class _State:
-    """What the next signal does: it sets the flag of `request`, or aborts with `message`."""
+    """Effect of the next signal: it sets the flag of `request`, or aborts with `message`."""
 
     message: str = "interrupted; incomplete output has been removed"
     request: _StopRequest | None = None
@@ -101,13 +101,13 @@ def current_handlers() -> Handlers:
 
 
 def restore_handlers(handlers: Handlers) -> None:
-    """Install handlers again that a library or a block has replaced."""
+    """Reinstall handlers that a library or a block has replaced."""
     for number, handler in handlers.items():
         signal.signal(number, handler)
 
 
 def cancel_repeats() -> None:
-    """Stop raising Interrupted: it has arrived."""
+    """Stop raising Interrupted: `main` has caught it."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0.0)
 

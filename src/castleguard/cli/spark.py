@@ -64,7 +64,7 @@ def spark(
     handlers = current_handlers()
     aborted = _ABORTED_STREAM if prepared.streaming else _ABORTED_BATCH
     with interruption_message(aborted), _printing_causes(), opened(prepared, master=master) as (session, key):
-        restore_handlers(handlers)  # Spark has installed its own
+        restore_handlers(handlers)  # Spark has replaced them
         outcome = _run(session, prepared, key, until_idle=until_idle, quiet=quiet)
     if not quiet:
         click.echo(job.mask(closing_text(prepared, outcome)))

@@ -48,7 +48,7 @@ _Built = TypeVar("_Built")
 
 @dataclass(frozen=True)
 class Options:
-    """The options of a connector as source and as sink; None if it cannot be one."""
+    """Options of a connector as source and as sink; None where it cannot be used."""
 
     source: type | None
     sink: type | None
@@ -233,7 +233,7 @@ class _Loader:
         return None if built is None else Endpoint(type=str(kind), options=built, hidden=hidden)
 
     def _options(self, key: Literal["source", "sink"], kind: object) -> type | None:
-        """The options that go with a type."""
+        """Options class of the type of a source or sink."""
         place = (key, "type")
         if kind is None:
             self._fail(place, f"is missing: one of {', '.join(self._connectors)}")

@@ -75,7 +75,7 @@ class PersonEntry(Entry):
     """Content of the column; default: from its first type. Other rows are rejected."""
 
 
-# A key selects the member of a union, so that errors speak of that member only. The tags appear in pydantic's error
+# A key selects the member of a union, so that errors refer only to that member. The tags appear in pydantic's error
 # locations; the brackets distinguish them from keys.
 def _quasi_identifier_tag(value: Any) -> str | None:
     if not isinstance(value, dict):

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 MAGIC = b"ARROW1"
 _CONTINUED = b"\xff\xff\xff\xff"
-_END = (b"\0\0\0\0", _CONTINUED + b"\0\0\0\0")  # of a stream, in the old and the new form
+_END = (b"\0\0\0\0", _CONTINUED + b"\0\0\0\0")  # end of a stream, in the old and the new form
 _BATCH, _DICTIONARY, _SCHEMA = 3, 2, 1  # kinds of messages
 _DEEPEST = 64  # fields within fields; the limit of Arrow's reader
 

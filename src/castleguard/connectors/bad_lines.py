@@ -6,7 +6,7 @@ bad lines cost anything.
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-KEPT_BYTES = 1 << 16  # of a line; the rest is dropped
+KEPT_BYTES = 1 << 16  # the rest of a line is dropped
 
 NOT_UTF8 = "not UTF-8"
 UNCLOSED_QUOTE = "an unclosed quote"
@@ -21,12 +21,12 @@ class BadLine(NamedTuple):
     line: int
     """Number of its first line in the file, from 1; in a compressed file, of the uncompressed lines."""
     reason: str
-    """Never a value."""
+    """Contains no value."""
     raw: bytes
     """The line without its end, or its first KEPT_BYTES."""
 
     def __repr__(self) -> str:
-        """Never its content."""
+        """Line number and reason, without the content."""
         return f"BadLine(line {self.line}: {self.reason})"
 
 

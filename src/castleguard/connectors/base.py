@@ -67,7 +67,7 @@ class BadRow(NamedTuple):
     place: str
     """Its place in words: "trips.csv, line 17", "trips[3] offset 1841"."""
     reason: str
-    """Why it is not a row. Never a value."""
+    """Why it is not a row; contains no value."""
     raw: bytes
     """The input as it came, or its beginning. Only for the dead letters."""
 

@@ -1,4 +1,4 @@
-"""Formats of rows: one module with one codec for each, used by files, pipes and messages alike.
+"""Formats of rows: one module with one codec for each, used by files, pipes and messages.
 
 A new format is one module with a `CODEC`, its name in `Format` and its file endings in `ENDINGS`.
 """

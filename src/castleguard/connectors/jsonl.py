@@ -31,7 +31,7 @@ from castleguard.connectors.line_files import LineReader, LineWriter, sample_lin
 from castleguard.connectors.payloads import Payloads, read_lines
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, chunks_of, count_byte, is_utf8
 
-_GUESS_LINES = 16  # of messages, used to guess the types of a block; a wrong guess costs time only
+_GUESS_LINES = 16  # lines used to guess the types of a block; a wrong guess only costs time
 
 
 class JsonlReader(LineReader):

@@ -1,7 +1,7 @@
 """`_castleguard.json`: the description of a folder of parts for its readers.
 
-It says which parts were published under which policy, with which guarantee. Readers of data sets skip a name with a
-leading underscore. The job provides the content.
+It lists the parts with the policy and the guarantee under which they were published. Readers of data sets skip names
+with a leading underscore. The job provides the content.
 """
 
 import json

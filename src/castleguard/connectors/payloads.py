@@ -36,7 +36,7 @@ class BadPayload(NamedTuple):
     message: int
     """Number of the message among those read together."""
     reason: str
-    """Why it is not a row. Never a value."""
+    """Why it is not a row; contains no value."""
     raw: bytes
 
     def __repr__(self) -> str:

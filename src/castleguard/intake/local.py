@@ -24,7 +24,7 @@ from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 class LocalNoise:
     """Randomises the rows of one stream. `shares`: epsilon of every quasi-identifier and sensitive column.
 
-    Without `numbers`, numeric columns are left alone: paper-mode DOCA has noise of its own for them. With `cells`, a
+    Without `numbers`, numeric columns are left alone: paper-mode DOCA adds its own noise to them. With `cells`, a
     noisy number is the lower edge of its cell, for engines that publish cells; the last level lies in the last cell.
     Without `cells` it is the grid point itself.
     """

@@ -4,7 +4,7 @@ A person has at most one row in a window, so person and window are a unique addr
 part of the address too: if a snapshot is restored twice and then gets different rows, their coins are independent,
 while equal rows get equal coins. Other rows and the order of arrival do not change a coin. See docs/proofs/sdgs.md.
 
-The draws of a window have a key of its own, and keys of past windows cannot be derived again. Windows are the leaves of
+Each window has its own key for its draws, and keys of past windows cannot be derived again. Windows are the leaves of
 a binary tree, and the key of a node gives those of its two children (Goldreich, Goldwasser and Micali, 1986). Only the
 keys of nodes that cover the current window and all later ones are kept, at most 65. So the key of a window depends only
 on the first key and the window's number, whether or not earlier windows had rows, and a snapshot does not reveal the

@@ -89,7 +89,7 @@ class Nowhere:
         self._format = "jsonl" if format == "json" else format
 
     def last(self) -> int:
-        """No segment was ever delivered."""
+        """Number of the last delivered segment: always 0."""
         return 0
 
     def check(self, columns: pa.Schema) -> None:

@@ -98,7 +98,7 @@ class Job:
         return self._books
 
     def __repr__(self) -> str:
-        """Its name and where it leads."""
+        """Name, source type and sink type."""
         return f"Job({self.name}: {self.file.source.type} to {self.file.sink.type})"
 
 

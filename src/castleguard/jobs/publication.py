@@ -85,7 +85,7 @@ def _read(path: Path, *, escaped: bool, format: Format | None = None) -> Sample:
 
 
 def _spark_folder(path: Path) -> Path | None:
-    """The output folder of Spark that `path` is, or is in; None if it is neither."""
+    """The Spark output folder at or above `path`; None if there is none."""
     from castleguard.spark.committed import DONE, LOG, OUTCOME
 
     folder = path.parent if path.name.startswith(f"{OUTCOME}=") else path

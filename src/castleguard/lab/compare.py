@@ -16,7 +16,7 @@ class Compared:
     method: Method
     measured: Measured | None = None
     refused: str = ""
-    """Why it cannot do the task, if so."""
+    """Why it cannot do the task; empty if it can."""
 
     def figures(self) -> dict[str, object]:
         """All fields in a form that JSON can hold."""

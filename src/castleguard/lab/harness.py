@@ -134,7 +134,7 @@ class Measured:
     too_small_at_first: int | None = None
     """Groups that had fewer than k persons when their first rows left."""
     outside: int | None = None
-    """Rows outside of their own box."""
+    """Rows outside their own box."""
     late: int | None = None
     """Rows that certainly left after more than `delay` others had arrived."""
     other: dict[str, int] = field(default_factory=dict)

@@ -7,7 +7,7 @@ bounds on the total are known, and none is always the smallest:
     advanced   epsilon grows with the root of the number of uses,     Dwork, Rothblum and Vadhan 2010, with the mean
                at the cost of a further delta                         loss of Kairouz, Oh and Viswanath 2015
     zCDP       the same through concentrated differential privacy,    Bun and Steinke 2016; converted as in Canonne,
-               for uses without a delta of their own                  Kamath and Steinke 2020
+               for uses without their own delta                       Kamath and Steinke 2020
 
 All three hold, so `compose` takes the smallest. See docs/proofs/accounting.md for the formulas.
 """
@@ -141,7 +141,7 @@ def subsampled(*, epsilon: float, dp_delta: float = 0.0, sample_rate: float) -> 
 
     epsilon' = ln(1 + rate (exp(epsilon) - 1)), delta' = rate delta (Li, Qardaji and Su 2012; Balle, Barthe and Gaboardi
     2018). This holds only if the mechanism is (epsilon, dp_delta)-DP for adding and removing a row and the sample stays
-    secret, as with noisy counts. It does NOT apply where each row is published with noise of its own, as in local
+    secret, as with noisy counts. It does NOT apply where each row is published with its own noise, as in local
     randomisation: a published row shows that it was sampled, so sampling gains nothing.
 
     >>> subsampled(epsilon=1, sample_rate=0.1).epsilon < 0.16

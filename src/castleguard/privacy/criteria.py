@@ -33,7 +33,7 @@ class Criteria:
 
     k: int
     """Distinct persons per group."""
-    l: int = 1  # the papers' own name
+    l: int = 1  # as named in the papers
     """Distinct values of every sensitive column per group; 1: no l-diversity."""
     l_per: CountedPer = "row"
     """"row": the values of all rows count. "person": l different persons must have l different values, one each."""

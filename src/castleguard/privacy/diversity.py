@@ -1,7 +1,7 @@
 """Entropy and recursive (c, l)-diversity of a group, from the counts of its values.
 
 Machanavajjhala, Gehrke, Kifer, Venkitasubramaniam: l-Diversity, ACM TKDD 1(1), 2007. See docs/concepts/criteria.md and
-docs/proofs/criteria.md. Plain numpy, for the gate; the engine's kernels have code of their own.
+docs/proofs/criteria.md. Plain numpy, for the gate; the engine's kernels implement it separately.
 """
 
 from typing import Literal

@@ -44,7 +44,7 @@ class Ledger:
         return {"window": None if self._window == math.inf else self._window, "aligned": self._aligned}
 
     def admit(self, person: NDArray[np.uint64], when: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Flag the admitted rows. `when` (seconds or arrival numbers) never decreases, nor does it between calls."""
+        """Flag the admitted rows. `when` (seconds or arrival numbers) must not decrease, within or between calls."""
         admitted = np.zeros(person.size, dtype=np.bool_)
         named: NDArray[np.bool_] = (person != NO_PERSON) | self._admits_unnamed
         if not self._aligned:

@@ -1,8 +1,9 @@
 """The gate's own check of distributions of sensitive values: entropy, (c, l)-diversity, t-closeness.
 
 Counts distinct (person, value) pairs of the decoded rows, for a group by itself and together with the remembered pairs
-of its box; or, for releases that stand by themselves, the rows of a group. The reference is the gate's own. The engine
-has the same rules (which counts pass, when the remembered pairs are too many and are all forgotten) in code of its own.
+of its box; or, for releases that are judged separately, the rows of a group. The gate has its own reference. The engine
+implements the same rules (which counts pass, and when all remembered pairs are dropped because they are too many)
+independently.
 Papers: `privacy/closeness.py`, `privacy/diversity.py`; proofs: docs/proofs/criteria.md.
 """
 
@@ -19,7 +20,7 @@ from castleguard.schema.coded import NO_PERSON, CodedRows, Decisions
 from castleguard.schema.roles import Schema
 
 _SLACK = 1e-9  # rounding error of a distance
-_OWNERS = 1 << 32  # boxes x columns x values that the engine's table can tell apart
+_OWNERS = 1 << 32  # boxes x columns x values that fit into the engine's table
 
 Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # of any element type
 Flags = NDArray[np.bool_]
@@ -87,13 +88,13 @@ class ShapeJudge:
             self._reference = Reference(closeness, self._sizes, public)
         self._room = remembered * len(self._sizes)
         self._arrivals = 0  # rows that the reference contains
-        self._codes = np.empty((0, len(self._sizes)), dtype=np.int64)  # of the rows after those
+        self._codes = np.empty((0, len(self._sizes)), dtype=np.int64)  # codes of later rows
         self._present = np.empty(0, dtype=np.bool_)
-        self._pairs = 0  # remembered since everything was last forgotten
+        self._pairs = 0  # pairs remembered since the last reset
         self._boxes = 0
 
     def observe(self, codes: Codes, present: NDArray[np.bool_]) -> None:
-        """Take rows as they arrive. Only those that are present count."""
+        """Record rows as they arrive. Only rows that are present count."""
         self._codes = np.concatenate([self._codes, self._within(codes)])
         self._present = np.concatenate([self._present, present])
 
@@ -154,7 +155,7 @@ class ShapeJudge:
     def is_crowded(self, rows: int) -> bool:
         """Whether the pairs of this many rows, or one more box, might exceed the limit; if so, all counts start over.
 
-        The caller must then forget everything. The engine does so by the same rule, so both know the same boxes.
+        The caller must then drop all memories. The engine follows the same rule, so both remember the same boxes.
         """
         columns = len(self._sizes)
         if self._pairs + rows * columns <= self._room and (self._boxes + 2) * columns * (MOST_VALUES + 1) <= _OWNERS:
@@ -189,7 +190,7 @@ class ShapeJudge:
         return arrays | ({} if self._reference is None else self._reference.snapshot())
 
     def restore(self, arrays: Mapping[str, NDArray], memories: Sequence[Pairs]) -> None:  # type: ignore[type-arg]
-        """Restore from a snapshot; `memories`: as many empty ones as the snapshot was taken of."""
+        """Restore from a snapshot; `memories`: empty ones, as many as the snapshot holds."""
         self._arrivals, self._pairs, self._boxes = map(int, arrays["moments"])
         self._codes, self._present = arrays["codes"].copy(), arrays["present"].copy()
         for (place, column, value), person in zip(
@@ -233,10 +234,10 @@ class ReleaseJudge(ShapeJudge):
 
     def __init__(self, schema: Schema, criteria: Criteria) -> None:
         super().__init__(schema, criteria, remembered=0)
-        self._moment = 0  # of the latest release, in arrivals
+        self._moment = 0  # number of arrivals at the latest release
 
     def observe(self, codes: Codes, present: Flags) -> None:
-        """Take rows as they arrive. With a reference, their values are kept until they leave."""
+        """Record rows as they arrive. With a reference, their values are kept until they leave."""
         if self._reference is None:
             self._arrivals += len(codes)
         else:
@@ -298,5 +299,5 @@ def _tally(pairs: set[tuple[int, int]], size: int) -> NDArray[np.float64]:
 
 
 def _between(ordered: NDArray[np.int64], value: np.int64) -> slice:
-    """Slice of an ordered array that equals a value."""
+    """Slice of a sorted array whose entries equal a value."""
     return slice(int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right")))

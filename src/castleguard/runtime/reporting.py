@@ -1,4 +1,4 @@
-"""What a job reports: its status, its books over all streams, and the guarantee of each epoch.
+"""Reports of a job: its status, its books over all streams, and the guarantee of each epoch.
 
 The watcher gets the status about once a second, the checkpoint stores the books, and readers of the sink find the
 statement of each epoch beside the parts.

@@ -22,7 +22,7 @@ class Windowed(Protocol):
 
 
 class Schedule:
-    """When to close and when to deliver each window. Depends on nothing but the stream's time."""
+    """When to close and when to deliver each window. Depends only on the stream's time."""
 
     def __init__(self, stream: Windowed, lag: float) -> None:
         self._stream = stream

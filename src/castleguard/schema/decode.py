@@ -108,8 +108,8 @@ class Decoder:
 
         Rows with a value that the sink cannot take (`unfit`), or that does not convert to its column's type
         (`misfits`), are rejected here, before the engine sees them: a released row counts in its group, so it can no
-        longer be left out. `typed`: the source declares the type of the person column; only then does the type tell
-        the kind of persons.
+        longer be left out. `typed`: the source declares the type of the person column; only then does the type
+        determine the kind of persons.
         """
         _check_columns(self._schema.columns, table.column_names)
         quasi, sample, verdict, moved = self._read_quasi(table)
@@ -160,7 +160,7 @@ class Decoder:
             verdict.reject(names.index(name), found, OTHER_TYPE)
 
     def _read_payload(self, table: pa.Table, verdict: "_Verdict", unfit: Unfit | None) -> pa.Table:
-        """Payload in plain columns; rejects rows that no sink, or not this sink, can take."""
+        """Payload in plain columns; rejects rows that sinks in general, or this sink, cannot store."""
         sensitive = [role.name for role in self._schema.sensitive]
         columns: list[pa.Array | pa.ChunkedArray] = []
         for name in (*sensitive, *self._schema.public):
@@ -195,7 +195,7 @@ class Decoder:
         return Column(found.spread(column.values), found.spread(column.problem), clamped)
 
     def _read_person(self, table: pa.Table, *, typed: bool) -> tuple[NDArray[np.uint64], PersonKind | None]:
-        """Hashes of the persons, and their kind from now on."""
+        """Hashes of the persons, and the kind of the person column after this batch."""
         role, kind = self._schema.person_role, self.person_kind
         if role is None:
             return np.zeros(table.num_rows, dtype=np.uint64), kind

@@ -83,7 +83,7 @@ class Hierarchy:
         return _grow(((label_text(value), root_label) for value in values), source="hierarchy")
 
     def digest(self) -> str:
-        """Digest of the tree: two trees code and publish alike iff their digests are equal."""
+        """Digest of the tree: equal iff two trees code and publish values identically."""
         return hashlib.sha256(json.dumps([self.labels, self.parents.tolist()]).encode()).hexdigest()
 
     def node(self, low_leaf: int, high_leaf: int) -> int:

@@ -226,7 +226,7 @@ class Schema:
         return {name: kind for name, kind in types.items() if kind is not None}
 
     def fingerprint(self) -> dict[str, object]:
-        """Canonical description as JSON values: two schemas decode and publish alike iff theirs are equal."""
+        """Canonical description as JSON values: equal iff two schemas decode and publish rows identically."""
         return {
             "person": None if self.person_role is None else self.person_role.fingerprint(),
             "quasi_identifiers": [_describe(role) for role in self.quasi_identifiers],

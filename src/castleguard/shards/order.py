@@ -82,7 +82,7 @@ def _comparable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_null(kind):
         return pa.chunked_array([pa.array(np.zeros(len(column), dtype=np.int8))])
     if pa.types.is_floating(kind):
-        # As floats, 0.0 equals -0.0 and all NaNs sort alike; their bits differ.
+        # As floats, 0.0 equals -0.0 and all NaNs are equal in a sort; their bits differ.
         bits = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}[kind.bit_width]
         return pa.chunked_array([chunk.view(bits) for chunk in column.chunks], type=bits)
     if pa.types.is_nested(kind) or pa.types.is_dictionary(kind):

@@ -179,7 +179,7 @@ def _joint_promise(plan: Plan) -> str:
 
 
 def _claim(plan: Plan, own: DifferentialPrivacy, streaming: bool) -> DifferentialPrivacy:
-    """Return the same loss; a stream's micro-batches reveal more, because a shard begins with its first row."""
+    """Return the claim of one shard; a stream excludes micro-batches, because a shard begins with its first row."""
     if not (streaming and hides_presence(plan.schema, plan.policy)):
         return own
     outside = "the micro-batch in which a row is published, and names, numbers and times of files"

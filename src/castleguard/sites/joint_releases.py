@@ -1,10 +1,10 @@
 """Joint releases from the view of one site: those it coordinates, and those it has offered rows to.
 
 A row may be published by its own site while it is not locked, or by the coordinator of the one release that it is
-locked for, if the log has committed that release with the row's offer. Never by both, and by no other site.
+locked for, if the log has committed that release with the row's offer; never by both, nor by any other site.
 
-`choose` selects the rows of a release and its box. `Throttle` limits how much a site takes part: more as long as
-decisions are faster than arrivals, else hardly at all. Locked rows are missing from the clusters of their site. That is
+`choose` selects the rows of a release and its box. `Throttle` limits the number of open releases of a site, and backs
+off when decisions are slower than arrivals. Locked rows are missing from the clusters of their site. That is
 harmless while few rows arrive before the decision; if many arrive, the local groups lose more than joint releases gain.
 """
 
@@ -126,11 +126,11 @@ Box = tuple[Bounds, Bounds]
 Judge = Callable[[Verdict, Box], bool]
 """Whether the rows that a verdict takes may be published as one group in a box."""
 
-_ROUNDS = 5  # of the binary search for the share of the others' rows
+_ROUNDS = 5  # steps of the binary search for the share of the others' rows
 
 
 def choose(lead: Lead, engine: MemberEngine, is_allowed: Judge) -> tuple[Verdict, Box] | None:
-    """Return the best verdict that is allowed and loses less than the rows would without it; None if none does."""
+    """Return the best allowed verdict that reduces the information loss; None if no verdict does."""
     for verdict, box in _candidates(lead, engine):
         if _benefit(lead, verdict) > 0.0 and is_allowed(verdict, box):
             return _trim(lead, verdict, box, is_allowed), box
@@ -138,8 +138,8 @@ def choose(lead: Lead, engine: MemberEngine, is_allowed: Judge) -> tuple[Verdict
 
 
 def _candidates(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box]]:
-    """Yield verdicts, the best first: the boxes from the smallest on, and all rows including those outside the boxes
-    as soon as that gains more.
+    """Yield verdicts, best first: boxes by increasing size, and all rows, including those outside the boxes, as soon as
+    that saves more.
     """
     everything = _everything(lead, engine)
     for level in range(len(lead.losses)):
@@ -152,7 +152,7 @@ def _candidates(lead: Lead, engine: MemberEngine) -> Iterator[tuple[Verdict, Box
 
 
 def _everything(lead: Lead, engine: MemberEngine) -> tuple[Verdict, Box] | None:
-    """Return the verdict that takes all offered rows, in the box around all of them; None if none is outside."""
+    """Return the verdict that takes all offered rows, in the box around all of them; None if all are inside a box."""
     outside = [answer for answer in lead.answers.values() if answer.lower.size]
     if not outside:
         return None
@@ -227,7 +227,7 @@ class Throttle:
             self._window = min(2 * self._window, _MOST)
 
     def is_paused(self, now: Moment) -> bool:
-        """Whether to lock no rows."""
+        """Whether locking rows is paused."""
         since = self._paused
         if since is not None and (
             now.arrivals - since.arrivals >= self._delay // 4 or now.seconds - since.seconds >= _PAUSE

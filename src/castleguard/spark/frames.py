@@ -30,7 +30,7 @@ _TIMES = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
     "dateFormat": "yyyy-MM-dd",
 }
-# Every option that affects how values are written is explicit: distinct values must not be written alike.
+# Every option that affects how values are written is explicit: distinct values must not be written as the same text.
 _TEXT = {**_TIMES, "encoding": "UTF-8", "lineSep": "\n"}
 _CSV = {
     "header": "true",

@@ -132,7 +132,7 @@ def prepare(job: JobFile, *, allow_duplicates: bool = False) -> Prepared:
 
 
 def _check_names(job: JobFile) -> None:
-    """Refuse columns with the names of places. Spark compares names without case."""
+    """Refuse column names that are reserved for the position of a row. Spark ignores the case of names."""
     assert job.spark is not None
     for name in job.schema.columns:
         if name.casefold() in RESERVED:
@@ -213,7 +213,7 @@ def _check_folders(job: JobFile, reading: Reading) -> None:
 
 @contextmanager
 def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[SparkSession, bytes | None]]":
-    """Lock the job's folder, store its plan, and yield a session; with the key of a batch that has a folder."""
+    """Lock the job's folder, store its plan, and yield a session, and the key if it is a batch with a folder."""
     job = prepared.job
     assert job.spark is not None
     facts = prepared.facts()
@@ -228,7 +228,8 @@ def opened(prepared: Prepared, *, master: str | None = None) -> "Iterator[tuple[
         if job.checkpoint is not None and prepared.streaming:
             if not known:
                 job_folder.keep_plan(job.checkpoint.path, facts)
-            describe(job, prepared.guarantee, ended=None)  # after the plan: the folder certainly is this job's
+            # After the plan, which shows that the folder belongs to this job.
+            describe(job, prepared.guarantee, ended=None)
         elif job.checkpoint is not None:
             key = job_folder.batch_key(job.checkpoint.path, facts, prepared.inputs)
         with translated():
@@ -268,7 +269,7 @@ def frame_of(spark: "SparkSession", prepared: Prepared, key: bytes | None) -> "D
     """Return the frame of the output, with counters."""
     read = source_frame(spark, prepared.job, prepared.reading, prepared.inputs)
     output = run_plan(counting_in(good(read)), prepared.plan, key=key)
-    if prepared.job.source.type != "parquet":  # which cannot have malformed rows
+    if prepared.job.source.type != "parquet":  # Parquet cannot have malformed rows
         output = with_malformed(output, read)
     return counting_out(output, prepared.plan.shards)
 

@@ -118,7 +118,7 @@ def test_columns_that_clamp_are_named(explain: Callable[..., str], policy: str) 
          ["up to 2 m later", "none is published twice", "NOT encrypted (no key)", "SIGTERM"]),
         ("castle", ["checkpoint: {path: s}", "sink: {type: stdio}"], ["the last delivery may appear twice"]),
         ("castle", ["dead_letter: {path: s, max_share: 0.1}"], ["raw and NOT encrypted", "more than 0.1 of all rows"]),
-        ("castleguard", [], ["There is no max_wait: while the source is silent, rows wait", "randomised first",
+        ("castleguard", [], ["Without max_wait, rows wait as long as the source is silent", "randomised first",
                              "new noise, which spends their budget again", "No row is rejected for its values"]),
         ("sdgs", [], ["A row waits for the end of its window, 200 rows.", "one of its declared values, as it is"]),
         ("doca", [], ["the noisy mean of a group of values", "as often as noisy counts say", "Up to 100 rows"]),

@@ -359,7 +359,7 @@ class Castleguard(Castle):
     def _strict_notes(self, schema: Schema) -> Iterator[str]:
         yield (
             f"Each of {', '.join(schema.described)} is randomised by itself before anything else; groups are made of "
-            f"randomised values, so a true value may lie outside its group, and k, l and t speak of what is published."
+            f"randomised values, so a true value may lie outside its group, and k, l and t refer to published values."
         )
         if self.citadel is not None:
             yield (
@@ -374,7 +374,7 @@ class Castleguard(Castle):
         if self.noise == "edge":
             yield "The rows are declared to arrive randomised: the claim is the sender's, and is not checked here."
         yield "The bounds and values in the schema are taken to be public."
-        yield "A line of a file that is no row at all (malformed) never gets here: that it is missing is not covered."
+        yield "A malformed line of a file is not a row and never gets here: its absence is not covered."
         if self.rows_per_person is None and schema.person is not None:
             yield "A person with n rows has n times this epsilon: rows_per_person would bound it."
         if self.sample_rate < 1:

@@ -1,4 +1,4 @@
-"""The Citadel engine: the kernels' state, and the calls that drive it."""
+"""Citadel engine: the state of the kernels, and the calls that drive them."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from castleguard.kernels.counts import new_table
 from castleguard.kernels.state import Batch, Output, State
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
-_MOST_LEAVES = 1024  # of a category whose losses are worked out leaf by leaf, and not row by row
+_MOST_LEAVES = 1024  # of a category whose losses are computed per leaf, not per row
 _WHOLE = 16  # groups of a tree, if the pending rows suffice: all of them rarely lack a criterion together
 _SUPPRESSION = {"drop": names.DROP, "root": names.ROOT_GROUP}
 
@@ -36,7 +36,7 @@ class CitadelEngine(RingEngine):
 
 
 def make_settings(schema: Schema, policy: Citadel) -> Settings:
-    """The policy as numbers."""
+    """Settings of the kernels, from the policy."""
     return Settings(
         k=policy.k,
         l=policy.l,
@@ -53,7 +53,7 @@ def make_settings(schema: Schema, policy: Citadel) -> Settings:
 
 
 def make_axes(schema: Schema) -> Axes:
-    """The quasi-identifiers as coordinates: numbers first."""
+    """Quasi-identifiers as coordinates, numbers first."""
     roles = list(enumerate(schema.quasi_identifiers))
     ordered = sorted(roles, key=lambda one: not isinstance(one[1], Numeric))
     origin = np.zeros((2, len(ordered)))
@@ -75,7 +75,7 @@ def make_axes(schema: Schema) -> Axes:
 
 
 def make_state(schema: Schema, policy: Citadel, key: NDArray[np.uint32]) -> State:
-    """An engine that has seen nothing. There are no clusters, so what describes them has no size."""
+    """State before the first row. Citadel has no clusters, so their arrays are empty."""
     columns, sensitive = len(schema.quasi_identifiers), len(schema.sensitive)
     capacity = policy.delay + 1
     entries = policy.max_reusable if policy.reuse == "narrow" else 0

@@ -1,4 +1,4 @@
-"""The Citadel policy: k persons in each group of each release, and criteria that do not steer who is in which group."""
+"""Citadel policy: k persons in each group of each release; criteria never decide who is in which group."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -23,14 +23,17 @@ if TYPE_CHECKING:
 Suppression = Literal["root", "drop"]
 Reuse = Literal["off", "narrow"]
 
-_RELEASES = 8  # in a delay, by default
-_JUDGED_RELEASES = 4  # the same where values are judged: groups that lack values find nearer ones to be merged with
+_RELEASES = 8  # default number of releases per delay
+# Default if values are judged: larger releases offer nearer groups to merge with one that fails a criterion.
+_JUDGED_RELEASES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Citadel(Policy):
-    """Groups grown from pending rows when they are due. The default promises k persons in each group of each release,
-    against an observer who knows when every row arrived; see docs/concepts/citadel.md and docs/proofs/citadel.md.
+    """Groups that are formed from pending rows when one of them is due.
+
+    The default promises k persons in each group of each release, against an observer who knows when every row arrived.
+    See docs/concepts/citadel.md, and docs/proofs/citadel.md for the proof.
     """
 
     name: ClassVar[str] = "citadel"
@@ -47,7 +50,7 @@ class Citadel(Policy):
             too_high="every pending row is kept in memory",
         )
     )
-    l: int = field(  # the papers' own name
+    l: int = field(  # as named in the papers
         default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
     )
     max_wait: float | None = field(
@@ -90,7 +93,7 @@ class Citadel(Policy):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        criteria = self.criteria  # checks k and l against each other, and l against its form
+        criteria = self.criteria  # checks k, l and the other criteria
         if self.delay + 1 < self.k:
             raise PolicyError(
                 f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
@@ -107,8 +110,8 @@ class Citadel(Policy):
             )
         if self.closeness is not None and self.closeness.reference in ("window", "decay"):
             raise PolicyError(
-                f"reference={self.closeness.reference!r} weighs the rows of a release by their age, which tells whose "
-                f"value is whose: Citadel takes 'cumulative' (the rows of earlier releases) or 'public'"
+                f"reference={self.closeness.reference!r} weighs the rows of a release by their age, which reveals "
+                f"whose value is whose: Citadel accepts 'cumulative' (the rows of earlier releases) or 'public'"
             )
         if self.reuse == "narrow" and criteria.judges_shape:
             raise PolicyError(
@@ -118,7 +121,7 @@ class Citadel(Policy):
 
     @property
     def criteria(self) -> Criteria:
-        """The promise that the gate checks."""
+        """Criteria that the gate checks."""
         closeness = self.closeness
         if isinstance(closeness, Closeness):
             closeness = replace(closeness, burn_in=closeness.chosen_burn_in(self.delay))
@@ -126,34 +129,34 @@ class Citadel(Policy):
 
     @property
     def every(self) -> int:
-        """Arrivals between two releases."""
+        """Number of arrivals between two releases."""
         judged = self.l > 1 or self.closeness is not None
         return self.release_every or max(1, self.delay // (_JUDGED_RELEASES if judged else _RELEASES))
 
     @property
     def draws_noise(self) -> bool:
-        """Whether publishing the same rows again spends their budget again: there is none."""
+        """Whether publishing the same rows again spends their budget again: Citadel has no budget."""
         return False
 
     @property
     def rows_held(self) -> int | None:
-        """The most rows that are held in memory."""
+        """Maximum number of rows held in memory."""
         return self.delay + 1
 
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
-        """New stages for a stream."""
+        """Create the stages of a stream."""
         from castleguard.algorithms.citadel.stages import citadel_stages
 
         return citadel_stages(self, schema, keys, numbers)
 
     def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
-        """The encoder of boxes."""
+        """Create the encoder of boxes."""
         from castleguard.release.encode import Encoder
 
         return Encoder(schema, numbers=numbers or "bounds", exact=False)
 
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """What is published for a column, in one line."""
+        """Describe in one line how a column is published."""
         if isinstance(role, Sensitive):
             whole = ", numbers by their whole part" if role.labels is None and self.l > 1 else ""
             return f"published as it is; its values are counted in every group{whole}"
@@ -162,7 +165,7 @@ class Citadel(Policy):
         return boxed(role, numbers, closed=False)
 
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """How long a row waits, a sentence each."""
+        """Describe how long a row waits, in sentences."""
         yield f"A row leaves at the latest when {self.delay:,} more rows have arrived."
         yield (
             f"Rows leave in bursts: one release every {self.every:,} arrivals. It publishes the rows that are due with "
@@ -172,15 +175,15 @@ class Citadel(Policy):
         if self.max_wait is not None:
             yield f"A row also leaves after {spell_duration(self.max_wait)}, even if nothing else arrives."
         elif endless:
-            yield "There is no max_wait: while the source is silent, rows wait as long as it is silent."
+            yield "Without max_wait, rows wait as long as the source is silent."
 
     def keeps(self) -> Iterator[str]:
-        """What is kept in memory besides pending rows."""
+        """Describe the state kept in memory besides pending rows, in sentences."""
         if self.reuse == "narrow":
             yield f"Up to {self.max_reusable:,} published boxes are kept for reuse."
 
     def publication(self, schema: Schema) -> Publication:
-        """What a published table can be held to."""
+        """Checkable properties of a published table."""
         return Publication(
             form="boxes",
             criteria=self.criteria,
@@ -190,15 +193,15 @@ class Citadel(Policy):
         )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """What shards promise together."""
+        """Guarantee of independent shards together."""
         return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
 
     def game(self, schema: Schema) -> MembershipGame | None:
-        """How `audit dp` plays."""
+        """Parameters of the membership game."""
         return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
 
     def fingerprint(self) -> dict[str, object]:
-        """A canonical description that JSON can hold: two policies decide alike iff theirs are equal."""
+        """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
         described = asdict(self)
         closeness = self.criteria.closeness
         described.update(
@@ -208,11 +211,11 @@ class Citadel(Policy):
             release_every=self.every,
         )
         if self.reuse == "off":
-            described["slack"] = 1.0  # decides nothing here: snapshots from before the default became 0.2 stay valid
+            described["slack"] = 1.0  # unused here; constant, so that snapshots taken under the old default stay valid
         return described
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
-        """What this policy promises for a stream of this schema."""
+        """Privacy statement for a stream of this schema."""
         from castleguard.algorithms.citadel.statement import state_promise
 
         return state_promise(self, schema, seeded=seeded)

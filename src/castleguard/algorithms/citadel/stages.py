@@ -1,4 +1,4 @@
-"""The stages of Citadel: rows pass the intake as they are."""
+"""Stages of Citadel: the intake passes rows unchanged."""
 
 from castleguard.algorithms.citadel.engine import CitadelEngine
 from castleguard.algorithms.citadel.policy import Citadel
@@ -11,7 +11,7 @@ from castleguard.schema.roles import Schema
 
 
 def citadel_stages(policy: Citadel, schema: Schema, keys: Keys, numbers: Numbers | None) -> Stages:
-    """New stages."""
+    """Create the stages."""
     return Stages(
         intake=Intake(),
         engine=CitadelEngine(schema, policy, key=keys.choices),
@@ -22,7 +22,7 @@ def citadel_stages(policy: Citadel, schema: Schema, keys: Keys, numbers: Numbers
 
 
 def release_gate(policy: Citadel, schema: Schema) -> Gate:
-    """The gate for releases: every new group must stand by itself, and no person may have too many of its rows."""
+    """Create the gate for releases: each new group must pass by itself, without too many rows of one person."""
     return Gate(
         schema,
         policy.criteria,

@@ -1,4 +1,4 @@
-"""The privacy statement of Citadel: what is promised against whom, and what is not."""
+"""Privacy statement of Citadel: promises, the observers they hold against, and limits."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from castleguard.schema.roles import Schema
 
 
 def state_promise(policy: Citadel, schema: Schema, *, seeded: bool) -> Guarantee:
-    """What the policy promises for a stream of this schema."""
+    """Build the privacy statement for a stream of this schema."""
     wait = f"A row leaves no later than {policy.delay} arrivals after its own"
     if policy.max_wait is not None:
         wait += f", and no later than {policy.max_wait:g} s by the clock that is given"
@@ -62,7 +62,7 @@ def _narrow(policy: Citadel, schema: Schema) -> str:
 
 
 def _shape(policy: Citadel, schema: Schema) -> str:
-    """What is promised about the distribution of sensitive values, as a sentence."""
+    """Promise about the distribution of sensitive values, as a sentence; empty without one."""
     asked = []
     if policy.diversity == "entropy":
         asked.append(f"an entropy of at least ln {policy.l}")
@@ -82,7 +82,7 @@ def _closeness(closeness: Closeness) -> str:
 
 
 def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
-    """What is not promised, a sentence each."""
+    """Limits of the guarantee, in sentences."""
     if policy.reuse == "narrow":
         yield (
             "Narrow reuse promises k over the whole publication, and nothing against someone who knows when a row "
@@ -101,12 +101,12 @@ def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
             yield from _value_limits()
     yield (
         "Every release is published once: publishing the same rows by a second run, key or policy voids the promise, "
-        "since a row in two groups is one of the rows that both have."
+        "because a row published in two groups must be one of the rows that both contain."
     )
     if _reference_moves(policy):
         yield (
-            "Closeness is promised at the moment of a release only: the distribution of the rows that have left moves "
-            "on. Rows that leave before the burn-in are suppressed."
+            "Closeness is promised only at the moment of a release: the distribution of the rows that have left "
+            "changes later. Rows that leave before the burn-in are suppressed."
         )
     if schema.public:
         yield f"Published as they are, outside the promise: {', '.join(schema.public)}."
@@ -115,12 +115,12 @@ def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
 
 
 def _observer_limits(schema: Schema) -> Iterator[str]:
-    """What the observer who knows when may have besides: rule by rule, what would void the promise."""
+    """Columns that void the promise against an observer who knows when rows arrived, in a sentence."""
     moments = [role.name for role in schema.sensitive if role.kind != "number" or role.type in ("date", "timestamp")]
-    telling = [*schema.public, *moments]
-    if telling:
+    revealing = [*schema.public, *moments]
+    if revealing:
         yield (
-            f"Void against an observer who knows when: {', '.join(telling)} can tell the rows of a release apart. So "
+            f"Void against an observer who knows when: {', '.join(revealing)} can tell the rows of a release apart. So "
             f"does any column that tells a time or a sequence."
         )
     else:
@@ -128,12 +128,12 @@ def _observer_limits(schema: Schema) -> Iterator[str]:
 
 
 def _value_limits() -> Iterator[str]:
-    """What the judgement of values tells."""
+    """Limits of what is promised about sensitive values, in sentences."""
     yield (
         "Under a prior that is exchangeable within the group, each person's posterior is the frequency in the group. "
         "Not claimed: unequal priors; joint facts; groups of a release that share a box, of which only the sum is seen."
     )
     yield (
-        "Suppressed rows are not protected: who misses them in a release can learn that their values lack the criteria "
-        "(with l=2: that all have one value)."
+        "Suppressed rows are not protected: an observer who misses them in a release learns that their values fail "
+        "the criteria (with l=2: that all have one value)."
     )

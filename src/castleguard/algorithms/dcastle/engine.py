@@ -68,7 +68,7 @@ class MemberEngine(CastleEngine):
         kernels.withdraw(self._state, positions)
 
     def readmit(self, positions: Positions) -> None:
-        """Readmit withdrawn rows that are not due yet. Unless they are too few, they form a cluster of their own.
+        """Readmit withdrawn rows that are not due yet. Unless they are too few, they form a new cluster.
 
         They are close to one another, and the oldest is due soon: in another cluster it would take that cluster along.
         """

@@ -349,16 +349,14 @@ class Doca(Policy):
             "No value belongs to a row: each column of a window is shuffled independently, so the values of one output "
             "line are together by chance."
         )
-        yield (
-            f"Fewer than {self.k} rows are dropped, in a window or in what is left of one after a flush or max_wait."
-        )
+        yield (f"Fewer than {self.k} rows are dropped, in a window or in the rest of one after a flush or max_wait.")
         if self.rows_per_person is not None:
             yield "Windows of one person add up: over w of them the loss is w times epsilon."
             yield "Rows without a person count as those of one person."
         elif schema.person is not None:
             yield "A person with n rows has n times this epsilon: rows_per_person would bound it within a window."
         yield "k counts rows, not persons. The bounds and values in the schema are taken to be public."
-        yield "A line of a file that is no row at all (malformed) never gets here: that it is missing is not covered."
+        yield "A malformed line of a file is not a row and never gets here: its absence is not covered."
         yield "Reports and counters are for the operator: they are not covered."
 
     def _paper_limits(self, schema: Schema) -> Iterator[str]:

@@ -48,7 +48,7 @@ class WindowEngine(WindowedEngine[_Held]):
     """Strict DOCA over one stream.
 
     A window is the rows from one multiple of `delay` to the next. It is closed by the row that fills it, by a flush, or
-    when its first row has waited `max_wait`; rows that arrive in it later form a release of their own.
+    when its first row has waited `max_wait`; later rows of that window form a separate release.
     """
 
     def __init__(self, schema: Schema, policy: Doca, *, keys: WindowKeys) -> None:
@@ -139,7 +139,7 @@ class WindowEngine(WindowedEngine[_Held]):
         contents = held.digest()
         sums, loss = self._numbers.release(held.levels, points, contents)
         counts = self._labels.release(held.levels, points, contents)
-        # Everything read from here on is noisy; the order must only not be that of the values.
+        # Everything read from here on is noisy; any order will do except that of the values.
         noisy = np.concatenate([sums.ravel(), counts.ravel()])
         shuffle_columns(self._draws, int(held.position[0]), noisy, points)
         self._count_release(int(held.position[0]))

@@ -92,8 +92,7 @@ class SdgsEngine(WindowedEngine[_Held]):
     def flush(self) -> Decisions:
         """End the stream: drop an unfinished window of time, or close an unfinished window of rows.
 
-        Rows that arrive later in such a window of rows form a release of their own: windows of rows do not hide when
-        rows arrive.
+        Later rows of such a window of rows form a separate release: windows of rows do not hide when rows arrive.
         """
         if self._by_time:
             return self.drop()

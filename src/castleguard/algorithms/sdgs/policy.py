@@ -246,12 +246,12 @@ class Sdgs(Policy):
             )
         for role in schema.quasi_identifiers:
             if isinstance(role, Numeric) and role.domain is None:
-                raise SchemaError(f"column {role.name!r}: SDGS needs lower and upper, since its grid must be public")
+                raise SchemaError(f"column {role.name!r}: SDGS needs lower and upper, because its grid must be public")
         for sensitive in schema.sensitive:
             if sensitive.labels is None:
                 raise SchemaError(
                     f"column {sensitive.name!r}: SDGS needs its public values (values=, hierarchy= or bins=), "
-                    f"since rows are counted and published by them"
+                    f"because it counts and publishes rows by them"
                 )
         self.criteria.check_columns(
             {role.name: ColumnFacts(len(role.labels or ()), role.hierarchy is not None) for role in schema.sensitive}

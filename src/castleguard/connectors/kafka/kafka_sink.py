@@ -1,6 +1,6 @@
 """A topic as a sink.
 
-One transaction writes a segment and commits its number as the offset of a consumer group of its own. So messages and
+One transaction writes a segment and commits its number as the offset of a separate consumer group. So messages and
 number become visible together or not at all, and after a crash the brokers know which segment came last.
 """
 

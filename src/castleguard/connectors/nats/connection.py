@@ -1,6 +1,6 @@
 """A connection to NATS JetStream behind blocking calls. The only module that loads the client library, and late.
 
-The library runs on an event loop in a thread of its own, so that pings are answered and messages arrive while the job
+The library runs on an event loop in a separate thread, so that pings are answered and messages arrive while the job
 computes; callers hand over a coroutine and wait for the result.
 
 The library's own reconnecting is switched off: it would resend its buffer without the knowledge of a sink that must
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 _CLOSE_SECONDS = 1.0
 _TURNED_AWAY = ("authorization", "authentication expired", "authentication revoked")
-_CONNECT_STEPS = 4  # of connecting to one server, each with its own timeout
+_CONNECT_STEPS = 4  # steps of connecting to one server, each with its own timeout
 _PING_SECONDS = 20.0  # a server that is silent for two of these is gone
 
 

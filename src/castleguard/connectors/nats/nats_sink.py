@@ -26,7 +26,7 @@ WRITER = "castleguard-writer"
 
 BATCH_MESSAGES = 1000  # the most that a server takes at once by default
 _BATCH_BYTES = 64 << 20
-_HEADER_BYTES = 1024  # of a message, at most
+_HEADER_BYTES = 1024  # maximum per message
 _ARROW_BYTES = 3072  # the schema of an Arrow message, and padding between its buffers
 
 _WRONG_LAST_SEQUENCE = (10071, 10164)
@@ -78,7 +78,7 @@ class NatsSink:
         self._stale = True  # whether a later one may exist
         self._expected: dict[str, str] = {}
         self._batch_messages = 1
-        self._message_limit: int | None = None  # of a message; None: the server's limit
+        self._message_limit: int | None = None  # bytes per message; None: the server's limit
         self._batches = 0
 
     def last(self) -> int:

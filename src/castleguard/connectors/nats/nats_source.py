@@ -41,7 +41,7 @@ class NatsSource:
                 return None
             read = self._rows_of(messages)
         except BaseException:
-            # A new consumer delivers again the messages that this one delivered in vain.
+            # A new consumer redelivers the messages that this one delivered without effect.
             if self._consumer is not None:
                 self._consumer.broken = True
                 self._consumer.take()

@@ -31,7 +31,7 @@ ALL_SITES = "all"
 
 _ANSWER_SECONDS = 1.0  # for which a caller waits for the log
 _MOST_BYTES = 64 << 20  # of messages not yet received by the site, and of those not yet taken by the network
-_HEADER_BYTES = 1024  # of a message, at most
+_HEADER_BYTES = 1024  # maximum per message
 _SENDER = "Castleguard-Site"
 _RECORD_EXISTS = 10071  # JetStream: another last sequence than the one that was expected
 _NANOSECONDS = 1_000_000_000

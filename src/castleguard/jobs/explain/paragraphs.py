@@ -9,9 +9,9 @@ from castleguard.jobs.endpoints import manifest_of
 from castleguard.jobs.load import connector_of
 from castleguard.runtime.durations import spell_duration
 
-_ROW_BYTES = 240  # of a pending row: its links and its share of the tables of persons and values
-_CELL_BYTES = 16  # of a coded value, which the engine and the pending rows both hold
-_PAYLOAD_BYTES = 32  # of a value that is published unchanged
+_ROW_BYTES = 240  # per pending row: its links and its share of the tables of persons and values
+_CELL_BYTES = 16  # per coded value, which the engine and the pending rows both hold
+_PAYLOAD_BYTES = 32  # per value that is published unchanged
 
 
 def spell_endpoint(endpoint: Endpoint) -> str:

@@ -1,7 +1,7 @@
 """Canaries: conspicuous rows inserted into a background stream.
 
 A canary turns one background into two neighbouring streams: with and without its rows, or with its rows and with others
-in their place. The neighbours of a claim say which: "with and without it", or "its values replaced by any others".
+in their place. The claim determines which: "with and without it", or "its values replaced by any others".
 """
 
 from collections import Counter

@@ -164,7 +164,7 @@ def _seen(text: str, *, fold: bool) -> str:
     while True:
         shown = unicodedata.normalize("NFKC", text.replace("\u00b4", "'")).translate(_TYPED)
         shown = "".join(_shown(letter) for letter in shown)
-        if fold:  # by way of capitals: a dotless i has the same as i, whose dot may be a mark of its own
+        if fold:  # via capitals: i and dotless i share one, and the dot of an i may be a separate mark
             shown = shown.upper().casefold().replace("i\u0307", "i")
         if shown == text:
             return " ".join(shown.split())

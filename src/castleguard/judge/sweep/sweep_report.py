@@ -73,7 +73,7 @@ def reading(weighed: Weighed) -> tuple[str, ...]:
     """Explanation of the figures."""
     risk = (
         f"The risk is the epsilon of the policy's guarantee, for {'; or for '.join(weighed.claims)}. "
-        "Its delta has a column of its own; below 1e-9 it counts as 0. k is not part of this risk."
+        "Its delta has a separate column; below 1e-9 it counts as 0. k is not part of this risk."
         if weighed.by_epsilon
         else "The risk is the probability of identifying the person of a published row within its group: 1 divided by "
         "the persons of the group, as the mean over all published rows. The highest risk is that of the smallest group."

@@ -19,7 +19,7 @@ from castleguard.schema.roles import Numeric
 
 
 def naive_laplace(values: ArrayLike, *, epsilon: float, sensitivity: float, seed: int) -> Numbers:
-    """Every value plus Laplace noise of its own, of scale sensitivity / epsilon. NOT to be published.
+    """Every value plus independent Laplace noise of scale sensitivity / epsilon. NOT to be published.
 
     The mean squared error is about 2 (sensitivity / epsilon)^2 for any values. Epsilon 0 would be infinite noise and
     sensitivity 0 none at all; both are refused.

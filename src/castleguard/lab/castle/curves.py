@@ -1,4 +1,4 @@
-"""Drawing of the figures: lines over the varied parameter, one or several panels with one scale, spreads as bars."""
+"""Draw the figures: lines over the varied parameter, one or several panels with one scale, spreads as bars."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -107,7 +107,7 @@ def _values(panel: Panel) -> list[float]:
 
 def _add_legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    # Only the line of a line with bars: a bar in the legend would belong to no point.
+    # Show the line without its error bar: a bar in the legend would not belong to any point.
     handles = [handle[0] if isinstance(handle, tuple) else handle for handle in handles]
     columns = min(len(labels), 5) if max(map(len, labels)) < 16 else 2 if len(labels) == 4 else min(len(labels), 3)
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)

@@ -22,7 +22,7 @@ from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
 PAPER = (0.0178, 0.0182)
 PHIS = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 RATES = (0.25, 0.5, 0.75, 1.0)
-SAMPLES = 10  # of January 2019
+SAMPLES = 10  # samples of January 2019
 _SMALL_EFFECT = 0.10  # of the mean: between the highest and the lowest cell
 
 Losses = Mapping[tuple[float, float], Lost]  # by phi and rate

@@ -77,7 +77,7 @@ def perturbed(rides: pa.Table, phi: float, rate: float, seed: int) -> Cloud:
 
 
 def in_common(original: Points, points: Points) -> float:
-    """Overlap of two clouds, cell by cell; 1 if they fill all cells alike."""
+    """Overlap of two clouds, cell by cell; 1 if they fill all cells equally."""
     if not len(points):
         return 0.0
     edges = [np.linspace(column.min(), column.max(), CELLS + 1) for column in original.T]

@@ -96,7 +96,7 @@ def mean(outcomes: Sequence[Outcome]) -> Outcome:
 
 # -- In a process that does the work -----------------------------------------------------------------------------------
 
-_data: list[Data] = []  # of a worker: one
+_data: list[Data] = []  # one entry in each worker process
 
 
 @contextmanager

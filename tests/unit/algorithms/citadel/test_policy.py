@@ -59,7 +59,7 @@ def test_it_says_that_rows_leave_in_bursts() -> None:
     words = " ".join(cg.Citadel(k=5, delay=800).waits(endless=True))
     assert "Rows leave in bursts: one release every 100 arrivals." in words
     assert "a smaller release_every makes releases smaller" in words
-    assert "There is no max_wait" in words
+    assert "Without max_wait" in words
 
 
 def test_only_fresh_releases_stand_by_themselves() -> None:

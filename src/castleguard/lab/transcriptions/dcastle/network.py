@@ -32,7 +32,7 @@ from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 from castleguard.schema.table import to_table
 
-_KEY = np.arange(2, dtype=np.uint64)  # of the hashes: persons must be distinguishable, not hidden
+_KEY = np.arange(2, dtype=np.uint64)  # key of the hashes: persons must be distinguishable, not hidden
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ class PaperNetwork:
         self._queues: dict[tuple[int, int], deque[tuple[int, Message]]] = {
             (sender, receiver): deque() for sender, receiver in pairs if sender != receiver
         }
-        self._order: deque[tuple[int, int, int]] = deque()  # number, sender, receiver of what is or was under way
+        self._order: deque[tuple[int, int, int]] = deque()  # number, sender, receiver of each message
         self._books = Books(policy, self._space)
 
     @property

@@ -39,7 +39,7 @@ class PaperPolicy:
         return -(-self.k // self.sites)
 
     def check(self, schema: Schema) -> None:
-        """Refuse a schema in which sites could not measure alike, or could not count values for l."""
+        """Refuse a schema for which sites could not compute equal losses, or could not count values for l."""
         if self.l > 1 and not schema.sensitive:
             raise PolicyError(f"l={self.l} needs a sensitive column")
         for role in schema.quasi_identifiers:
