@@ -90,7 +90,7 @@ class AtomicFile:
 
     def failure(self, exc: OSError) -> OutputError:
         """The error to raise for an operating system error of this file."""
-        return OutputError(f"{self.path} cannot be written: {exc.strerror or 'the system refused'}")
+        return OutputError(f"{self.path} cannot be written: {exc.strerror or 'I/O error'}")
 
 
 def write_durably(path: Path, data: bytes, *, private: bool = False) -> None:

@@ -40,7 +40,7 @@ class Cipher:
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], label.encode())
         except (InvalidTag, ValueError) as exc:
-            raise SnapshotError(f"{label} cannot be opened: another key, or it is damaged") from exc
+            raise SnapshotError(f"{label} cannot be opened: wrong key or damaged data") from exc
 
     def opens(self, sealed: bytes, label: str) -> bool:
         """Whether a piece was sealed under this key and label."""

@@ -128,7 +128,7 @@ def _opened(line: bytes, where: str, cipher: Cipher | None) -> bytes:
     try:
         return cipher.open(sealed, _LABEL)
     except SnapshotError as exc:
-        raise SnapshotError(f"{where} cannot be opened: another key, or it is damaged") from exc
+        raise SnapshotError(f"{where} cannot be opened: wrong key or damaged data") from exc
 
 
 def _sealed_part(line: bytes) -> bytes | None:

@@ -250,7 +250,9 @@ class Store:
             self._database.execute("COMMIT")
         except sqlite3.OperationalError as exc:
             if "locked" in str(exc):
-                raise UnavailableError(f"{self._path} is in use by another process: a job runs once") from exc
+                raise UnavailableError(
+                    f"{self._path} is in use by another process: only one may run a job at a time"
+                ) from exc
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
         except (sqlite3.DatabaseError, UnicodeError) as exc:  # the message may quote damaged bytes
             raise self._damaged() from exc
@@ -342,15 +344,13 @@ class Store:
         if self._cipher.opens(self._proof, self._path.name):
             return
         if latest is None:
-            raise SnapshotError(
-                f"{self._path} cannot be opened: another key, another name than before, or it is damaged"
-            )
+            raise SnapshotError(f"{self._path} cannot be opened: wrong key, renamed file or damaged data")
         facts, number = latest
         if isinstance(facts, bytes) and self._cipher.opens(facts, _label("facts", number)):
             raise SnapshotError(
                 f"{self._path} was renamed, and an encrypted checkpoint is bound to its name: rename it back"
             )
-        raise SnapshotError(f"{self._path} cannot be opened: another key, or it is damaged")
+        raise SnapshotError(f"{self._path} cannot be opened: wrong key or damaged data")
 
     def _new_proof(self) -> bytes | None:
         """A sealed constant that opens only with the key; None without a key."""

@@ -43,7 +43,7 @@ def drain(
     Drain also changes, adds or removes the encryption key, because only a drained checkpoint holds no rows.
     """
     if new_key is not None and no_key:
-        raise click.UsageError("--new-key and --no-key exclude each other: use one of them")
+        raise click.UsageError("--new-key and --no-key are mutually exclusive: use only one")
     from castleguard.cli.run import closing_text, print_closing
     from castleguard.errors import ConfigError, UsageError
     from castleguard.jobs.assemble import make_job
@@ -75,7 +75,7 @@ def drain(
 
 
 CHANGE_FOLDER = """\
-If you change the policy or the schema, change sink.path, too: otherwise old and new parts share a folder, and only
+If you change the policy or the schema, also change sink.path: otherwise old and new parts share a folder, and only
 _castleguard.json tells them apart."""
 
 

@@ -70,4 +70,4 @@ def check_output(input: Path, output: Path, overwrite: bool) -> None:
     if input.exists() and os.path.samefile(input, output):
         raise OutputError(f"{output} is also the input: choose another name for the output")
     if not overwrite and not output.is_dir():
-        raise OutputError(f"{output} exists already: choose another name, or replace it with --overwrite")
+        raise OutputError(f"{output} already exists: choose another name, or replace it with --overwrite")

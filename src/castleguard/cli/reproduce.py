@@ -60,7 +60,7 @@ def reproduce(
     from castleguard.workers import cores
 
     if quick and full:
-        raise click.UsageError("--quick and --full exclude each other: use one of them")
+        raise click.UsageError("--quick and --full are mutually exclusive: use only one")
     papers = [paper] if paper else list(_PAPERS)
     try:
         selected = catalogue.select(papers, figures)

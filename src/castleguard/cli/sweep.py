@@ -11,7 +11,7 @@ import click
 from castleguard.cli.file_options import FILE, schema_option
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
-_INTERRUPTED = "interrupted; finished settings are kept: run the same command again to do the rest"
+_INTERRUPTED = "interrupted; finished settings are kept: run the same command again to finish"
 
 
 @click.command(cls=PolicyCommand, lists=True, short_help="Try many parameters on a sample and recommend one setting.")

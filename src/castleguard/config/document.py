@@ -145,7 +145,7 @@ def _plain(value: object) -> object:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ValueError("it contains half a character (a surrogate)") from None
+            raise ValueError("it contains a lone surrogate") from None
     return value
 
 

@@ -1,6 +1,6 @@
 """Problems of a configuration file, one line each: file and line, key, expected value, actual value.
 
-They replace pydantic's messages, which speak of Python types and union members.
+They replace pydantic's messages, which mention Python types and union members.
 """
 
 import re

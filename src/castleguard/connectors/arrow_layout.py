@@ -1,9 +1,9 @@
 """Layout check of an Arrow file or stream: messages lie end to end, and buffers do not overlap.
 
-Arrow's own reader only checks that a buffer lies within its message. A flipped bit in the place of a buffer, in the
+Arrow's own reader only checks that a buffer lies within its message. A flipped bit in the offset of a buffer, in the
 type of a column before it, or in the number of a dictionary makes a declared column show the values of another one, all
-of them valid. The metadata reveals it: writers put messages one after the other, in each of them one buffer after the
-other, and exactly as many as the types need. Only metadata is read here.
+of them valid. The metadata reveals it: writers put messages end to end, the buffers of each message end to
+end, and exactly as many as the types need. Only metadata is read here.
 
 The format: https://arrow.apache.org/docs/format/Columnar.html, and Message.fbs, Schema.fbs, File.fbs beside it.
 """
@@ -194,7 +194,7 @@ def _blocks(footer: _Flat, number: int) -> list[tuple[int, int, int]]:
 def _dictionary_ids(table: _Flat, fields: int, depth: int = 0) -> set[int]:
     """The numbers of all dictionaries of a schema, or of a field."""
     if depth > _DEEPEST:
-        raise ValueError("fields are nested too deep")
+        raise ValueError("fields are nested too deeply")
     found: set[int] = set()
     at, count = table.vector(fields)
     for number in range(count):
@@ -239,6 +239,6 @@ def _own_buffers(kind: pa.DataType) -> int:
 
 def _number(form: str, data: bytes, at: int) -> int:
     if at < 0:
-        raise ValueError("metadata points outside of its message")
+        raise ValueError("metadata points outside its message")
     found: int = struct.unpack_from(form, data, at)[0]
     return found

@@ -10,7 +10,7 @@ _VALUE = rb'(?:"(?:[^"]|"")*+")?+[^,\r\n]*+'
 ROW = re.compile(_VALUE + rb"(?:," + _VALUE + rb")*+")
 _CLOSED = rb'(?:"(?:[^"]|"")*+"[^,\r\n]*+|(?!")[^,\r\n]*+)'
 CLOSED_ROW = re.compile(_CLOSED + rb"(?:," + _CLOSED + rb")*+")
-# Text behind a closing quote is part of the value, unless the value holds a line end: then that quote opens a value,
+# Text after a closing quote is part of the value, unless the value holds a line end: then that quote opens a value,
 # and an earlier one was never closed.
 _SHORT = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"[^,\r\n]*+'
 _LONG = rb'"[^"]*+(?:""[^"]*+)*+"(?=[,\r\n]|\Z)'

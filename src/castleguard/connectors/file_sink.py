@@ -96,4 +96,4 @@ def last_part(folder: Path) -> int:
 
 
 def _failure(folder: Path, exc: OSError) -> OutputError:
-    return OutputError(f"{folder} cannot be written: {exc.strerror or 'the system refused'}")
+    return OutputError(f"{folder} cannot be written: {exc.strerror or 'I/O error'}")

@@ -50,7 +50,7 @@ class Codec:
     in place of the file."""
     open_writer: Callable[[Path, CsvOutput], Writer]
     column_names: Callable[[Path, int], list[str]]
-    """All columns of a file; those of its first rows, where every row has its own."""
+    """All columns of a file; for a format in which rows differ, those of its first rows."""
     header: Callable[[Sequence[str], CsvOutput], bytes] | None = None
     """TEXT: the bytes before the first row."""
     render: Callable[[pa.Table, CsvOutput], "bytes | pa.Buffer"] | None = None
@@ -58,7 +58,7 @@ class Codec:
     read_messages: Callable[[Sequence[bytes], Sequence[str], Sequence[str]], "Payloads"] | None = None
     """From messages, declared columns and the order of the values in a line. None: it cannot be a message."""
     write_messages: Callable[[pa.Table, CsvOutput, int], list[bytes]] | None = None
-    """From rows, options and the most rows of one message. Raises OutputError."""
+    """From rows, options and the maximum number of rows per message. Raises OutputError."""
 
 
 def codec(format: Format) -> Codec:
@@ -81,7 +81,7 @@ def open_reader(
     """
     path = Path(path)
     if not path.exists():
-        raise InputError(f"{path} cannot be read: there is no such file")
+        raise InputError(f"{path} cannot be read: no such file")
     if path.is_dir():
         raise InputError(f"{path} cannot be read: it is a folder")
     format = format or format_of(path, InputError)
@@ -90,7 +90,7 @@ def open_reader(
 
 
 def open_writer(path: str | Path, *, format: Format | None = None, csv: CsvOutput = DEFAULT) -> Writer:
-    """Open a file for writing. It replaces an older one on `close`, and not before. Raises OutputError."""
+    """Open a file for writing. It replaces an existing one only on `close`. Raises OutputError."""
     path = Path(path)
     return codec(format or format_of(path, OutputError)).open_writer(path, csv)
 
@@ -99,7 +99,7 @@ def format_of(path: Path, error: type[CastleguardError]) -> Format:
     """The format of a file by its name; raises `error` if the ending is unknown."""
     found = known_format(path.name)
     if found is None:
-        raise error(f"{path} has no ending that says its format; known are {', '.join(ENDINGS)}")
+        raise error(f"{path} has an unknown file extension; known: {', '.join(ENDINGS)}")
     return found
 
 

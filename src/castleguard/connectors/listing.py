@@ -62,7 +62,7 @@ def list_files(path: Path, *, awaited: bool = False) -> Listing:
         return Listing(path.parent, path.name, False)
     plain = next((number for number, part in enumerate(path.parts) if glob.has_magic(part)), None)
     if plain is None:
-        raise error(f"{path} cannot be read: there is no such file or folder")
+        raise error(f"{path} cannot be read: no such file or folder")
     folder = Path(*path.parts[:plain])
     if not folder.is_dir():
         raise error(f"{path} cannot be read: there is no folder {folder}")

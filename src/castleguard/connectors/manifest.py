@@ -43,7 +43,7 @@ class Manifest:
             if path.is_file() and path.read_bytes() == text:
                 return
         except OSError as exc:
-            raise OutputError(f"{path} cannot be written: {exc.strerror or 'the system refused'}") from exc
+            raise OutputError(f"{path} cannot be written: {exc.strerror or 'I/O error'}") from exc
         write_durably(path, text)
 
 

@@ -170,7 +170,7 @@ def _identity(path: Path, mark: Mark | None) -> _Fingerprint:
         found = _fingerprint(path, None if mark is None else mark.size)
     except FileNotFoundError as exc:
         done = f" after row {mark.rows}" if mark else ""
-        raise InputError(f"{path} cannot be read{done}: there is no such file") from exc
+        raise InputError(f"{path} cannot be read{done}: no such file") from exc
     except OSError as exc:
         raise InputError(f"{path} cannot be read: {exc.strerror}") from exc
     if mark is None:

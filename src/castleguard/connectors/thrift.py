@@ -23,7 +23,7 @@ class Compact:
     def struct(self, depth: int = 0) -> Struct:
         """The struct that begins here."""
         if depth > _DEEPEST:
-            raise ValueError("structs are nested too deep")
+            raise ValueError("structs are nested too deeply")
         found: Struct = {}
         number = 0
         while head := self._byte():
@@ -53,7 +53,7 @@ class Compact:
         if count > len(self._data):
             raise ValueError("a list is longer than the bytes")
         if depth > _DEEPEST:
-            raise ValueError("lists are nested too deep")
+            raise ValueError("lists are nested too deeply")
         return [self._value(head & 15, depth + 1) for _ in range(count)]
 
     def _zigzag(self) -> int:

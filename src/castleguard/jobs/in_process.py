@@ -62,12 +62,12 @@ class Job:
 
         A dry run starts from the beginning, delivers nothing and stores nothing. `allow_duplicates` permits a sink
         that is not exactly-once to get noisy rows twice after a crash. `watch` is called with the status about once a
-        second. Raises CastleguardError; UsageError if the job is running already.
+        second. Raises CastleguardError; UsageError if the job is already running.
         """
         from castleguard.jobs.assemble import make_job
 
         if not self._running.acquire(blocking=False):
-            raise UsageError(f"the job {self.name} is running already: stop it first")
+            raise UsageError(f"the job {self.name} is already running: stop it first")
         try:
 
             def tell(status: Status) -> None:

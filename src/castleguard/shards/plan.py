@@ -73,7 +73,7 @@ class Plan:
         return tuple(dict.fromkeys([*self.schema.columns, *self.route.columns, *self.position]))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return what a state must match, besides the schema and the policy, which its stream checks."""
+        """Return the facts that a state must match. The stream itself checks the schema and the policy."""
         own = {"route": self.route.fingerprint(), "position": list(self.position)}
         described: dict[str, Any] = json.loads(json.dumps(own, default=str))
         return described

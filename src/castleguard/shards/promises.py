@@ -54,7 +54,7 @@ def _check_host(plan: Plan, streaming: bool) -> None:
     if streaming and plan.policy.max_wait is None:
         raise PolicyError(
             "a stream needs max_wait, the seconds after which a row leaves: a shard that gets no more rows would keep "
-            "its pending rows for ever"
+            "its pending rows forever"
         )
 
 

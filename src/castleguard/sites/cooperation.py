@@ -346,7 +346,7 @@ class Cooperation:
     def _look_up_offers(self, settled: Settled) -> None:
         """Look up offers whose release is overdue.
 
-        If the message about the decision is lost, the rows would stay locked until they are due, or for ever if no more
+        If the message about the decision is lost, the rows would stay locked until they are due, or forever if no more
         rows arrive. If the log has no record, the answer may be lost and is sent again; a coordinator that no longer
         knows the release replies with Decided.
         """
@@ -596,7 +596,7 @@ class Cooperation:
 
     @property
     def _is_paused(self) -> bool:
-        """Whether to lock no rows for others; never at the end, where no more rows arrive."""
+        """Whether locking rows for others is paused; never at the end, where no more rows arrive."""
         return not self.ending and self._throttle.is_paused(self._moment)
 
     @property

@@ -1,6 +1,6 @@
 """Transport: carries messages between sites, and keeps the log of decisions.
 
-Correctness rests on the log alone: of two records under one name, the first stands for ever. Messages may be lost,
+Correctness rests on the log alone: of two records under one name, the first stands forever. Messages may be lost,
 duplicated or reordered.
 """
 

@@ -64,7 +64,7 @@ class Metrics:
             self._server = OperatorServer(self._answer, host=host, port=port)
         except OSError as exc:
             raise OutputError(
-                f"metrics cannot listen on {host}:{port}: {exc.strerror}; check that the job is not running already, "
+                f"metrics cannot listen on {host}:{port}: {exc.strerror}; check that the job is not already running, "
                 f"or set metrics.port"
             ) from exc
 

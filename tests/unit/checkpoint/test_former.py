@@ -76,7 +76,7 @@ def test_checkpoint_with_rows_is_refused_and_unchanged(
 
 def test_another_key_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "state.db", Cipher(KEY))
-    with pytest.raises(SnapshotError, match="another key, or it is damaged"):
+    with pytest.raises(SnapshotError, match="wrong key or damaged data"):
         Store(tmp_path / "state.db", cipher=Cipher(bytes(32)))
 
 

@@ -106,7 +106,7 @@ def test_second_store_in_one_process_is_refused(tmp_path: Path) -> None:
     [
         (None, KEY, "is not encrypted, but a key is given: run `castleguard drain --new-key`"),
         (KEY, None, "is encrypted: give its key"),
-        (KEY, bytes(32), "another key, or it is damaged"),
+        (KEY, bytes(32), "wrong key or damaged data"),
     ],
 )
 def test_wrong_key_is_reported(
@@ -122,8 +122,8 @@ def test_wrong_key_is_reported(
     ("saved", "key", "message"),
     [
         (True, KEY, "was renamed, and an encrypted checkpoint is bound to its name: rename it back"),
-        (True, bytes(32), "cannot be opened: another key, or it is damaged"),
-        (False, KEY, "another key, another name than before, or it is damaged"),
+        (True, bytes(32), "cannot be opened: wrong key or damaged data"),
+        (False, KEY, "wrong key, renamed file or damaged data"),
     ],
     ids=["renamed", "renamed, and another key", "renamed before its first commit"],
 )

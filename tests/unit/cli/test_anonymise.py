@@ -113,7 +113,7 @@ def test_a_missing_input_is_one_line(anonymise: Run, folder: Path) -> None:
 
 
 def test_an_unknown_format_is_one_line(anonymise: Run, folder: Path) -> None:
-    fails(anonymise(output="out.xlsx"), folder, "out.xlsx", "known are .csv")
+    fails(anonymise(output="out.xlsx"), folder, "out.xlsx", "known: .csv")
 
 
 def test_a_missing_schema_is_one_line(anonymise: Run, folder: Path) -> None:
@@ -145,7 +145,7 @@ def test_an_existing_output_is_replaced_on_request_only(anonymise: Run, folder: 
     (folder / "out.csv").write_text("older")
     shown = anonymise()
     assert shown.code == 1
-    assert "exists already" in shown.err
+    assert "already exists" in shown.err
     assert (folder / "out.csv").read_text() == "older"
     assert anonymise("--overwrite").code == 0
     assert (folder / "out.csv").read_text() != "older"

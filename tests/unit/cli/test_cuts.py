@@ -85,5 +85,5 @@ def test_no_file_is_lost(run: Run, folder: Path) -> None:
     assert "is also the input" in run(*command, "a.csv", "--overwrite").err
     assert "is also the input" in run(*command, "schema.yaml", "--overwrite").err
     assert run(*command, "cuts.json").code == 0
-    assert "exists already" in run(*command, "cuts.json").err
+    assert "already exists" in run(*command, "cuts.json").err
     assert run(*command, "cuts.json", "--overwrite").code == 0

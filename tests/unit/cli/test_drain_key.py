@@ -100,7 +100,7 @@ def test_letters_of_the_former_key_have_to_be_moved_away_first(run: Run, folder:
     [
         (["--new-key", "ABSENT"], 2, "the environment variable ABSENT is not set"),
         (["--new-key", "SHORT"], 2, "SHORT must be 32 bytes in base64"),
-        (["--new-key", "NEXT", "--no-key"], 2, "exclude each other"),
+        (["--new-key", "NEXT", "--no-key"], 2, "mutually exclusive"),
     ],
 )
 def test_a_new_key_that_is_none_changes_nothing(
@@ -121,4 +121,4 @@ def test_without_a_drain_another_key_is_refused(run: Run, folder: Path, monkeypa
     monkeypatch.setenv("KEY", os.environ["NEXT"])
     shown = run("run", "job.yaml")
     assert shown.code == 1
-    assert "state.db cannot be opened: another key, or it is damaged" in shown.err
+    assert "state.db cannot be opened: wrong key or damaged data" in shown.err

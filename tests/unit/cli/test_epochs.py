@@ -81,7 +81,7 @@ def test_drain_warns_of_parts_side_by_side(run: Run, folder: Path, caplog: pytes
     grow(folder)
     run("run", "job.yaml")
     outcome = run("drain", "job.yaml")
-    assert "If you change the policy or the schema, change sink.path, too" in outcome.out
+    assert "If you change the policy or the schema, also change sink.path" in outcome.out
     assert "another policy" not in caplog.text
     (folder / "job.yaml").write_text(JOB.replace("k: 2,", "k: 3,"))
     run("drain", "job.yaml")

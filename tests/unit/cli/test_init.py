@@ -71,12 +71,12 @@ def test_the_file_is_for_its_owner_and_does_not_replace_another(run: Run, folder
     assert stat.S_IMODE((folder / "job.yaml").stat().st_mode) == 0o600
     shown = run("init", folder / "visits.csv", "-o", folder / "job.yaml")
     assert shown.code == 1
-    assert "exists already: choose another name, or replace it with --overwrite" in shown.err
+    assert "already exists: choose another name, or replace it with --overwrite" in shown.err
     assert run("init", folder / "visits.csv", "-o", folder / "job.yaml", "--overwrite").code == 0
 
 
 def test_unreadable_input_or_unwritable_output_is_one_clear_line(run: Run, folder: Path) -> None:
-    assert "there is no such file" in run("init", folder / "absent.csv", "-o", folder / "x.yaml").err
+    assert "no such file" in run("init", folder / "absent.csv", "-o", folder / "x.yaml").err
     assert "cannot be written" in run("init", folder / "visits.csv", "-o", folder / "no" / "x.yaml").err
     assert not (folder / "x.yaml").exists()
 

@@ -131,7 +131,7 @@ def test_the_command_knows_the_papers_of_the_catalogue() -> None:
 def test_quick_and_full_exclude_each_other() -> None:
     outcome = run("castle", "--quick", "--full")
     assert outcome.exit_code == 2
-    assert "exclude each other" in outcome.stderr
+    assert "mutually exclusive" in outcome.stderr
 
 
 def test_the_list_marks_missing_data() -> None:

@@ -226,9 +226,7 @@ def test_interrupted_processes_end_with_the_results_of_one_process(folder: Path)
         os.killpg(process.pid, signal.SIGINT)
         _, errors = process.communicate(timeout=WHOLE_RUN)
     assert process.returncode == 130, errors
-    assert (
-        errors == b"castleguard: interrupted; finished settings are kept: run the same command again to do the rest\n"
-    )
+    assert errors == b"castleguard: interrupted; finished settings are kept: run the same command again to finish\n"
     eventually(lambda: not members(process.pid), "a process is left")
     kept = [json.loads(line) for line in results.read_bytes().splitlines()]
     assert 1 <= len(kept) < 40

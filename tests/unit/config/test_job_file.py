@@ -244,7 +244,7 @@ def test_a_wrong_section_is_named_with_its_line(tmp_path: Path, sections: dict[s
         ("a: !!int ''", "job.yaml:1  invalid value"),
         ("a: !!bool maybe", "job.yaml:1  invalid value"),
         ("a: !!binary aGVsbG8=", "job.yaml:1  invalid value: the type bytes is not supported"),
-        ('a: "\\ud800"', "job.yaml:1  invalid value: it contains half a character"),
+        ('a: "\\ud800"', "job.yaml:1  invalid value: it contains a lone surrogate"),
         ('"\\0": x', "job.yaml:1  invalid value: it contains a null character"),
     ],
 )  # fmt: skip

@@ -41,7 +41,7 @@ def test_keys_of_only_some_lines_are_columns(tmp_path: Path) -> None:
         ("t.jsonl", b"nothing\n", "has no columns"),
         ("t.parquet", b"nothing", "cannot be read"),
         ("t.arrow", b"nothing", "cannot be read"),
-        ("t.txt", b"nothing", "has no ending that says its format"),
+        ("t.txt", b"nothing", "has an unknown file extension"),
     ],
 )
 def test_unreadable_file_is_one_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -51,7 +51,7 @@ def test_unreadable_file_is_one_line(tmp_path: Path, name: str, content: bytes, 
 
 
 def test_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         read_sample(tmp_path / "absent.csv", 10)
 
 

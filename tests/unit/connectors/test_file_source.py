@@ -192,7 +192,7 @@ def test_another_file_of_the_same_name_is_an_error(stopped: tuple[Path, Position
 def test_missing_file_at_the_position_is_an_error(stopped: tuple[Path, Position], by: str) -> None:
     path, position = stopped
     path.unlink()
-    with pytest.raises(InputError, match="there is no such file"):
+    with pytest.raises(InputError, match="no such file"):
         open_source(path if by == "file" else path.parent, position)
 
 
@@ -462,7 +462,7 @@ def test_removed_file_is_an_error_without_follow(tmp_path: Path) -> None:
     source = open_source(tmp_path)
     (tmp_path / "a.csv").unlink()
     for _ in range(2):
-        with pytest.raises(InputError, match=r"a\.csv cannot be read: there is no such file"):
+        with pytest.raises(InputError, match=r"a\.csv cannot be read: no such file"):
             source.read(0.0)
     source.close()
 

@@ -43,7 +43,7 @@ def test_a_stop_ends_the_run_and_the_next_one_restores_it(write_job: Write, tmp_
     thread = threading.Thread(target=lambda: outcomes.append(job.run(watch=lambda _: running.set())))
     thread.start()
     assert running.wait(WHOLE_RUN)
-    with pytest.raises(UsageError, match="is running already"):
+    with pytest.raises(UsageError, match="is already running"):
         job.run()
     job.stop()
     thread.join(WHOLE_RUN)

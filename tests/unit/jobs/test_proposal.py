@@ -60,7 +60,7 @@ def test_a_written_proposal_names_its_source_from_where_it_lies(tmp_path: Path) 
     assert 'path: "../data/visits.csv"' in path.read_text()
     path.write_text(path.read_text().replace("confirmed: false", ""))
     assert load(path).source.options.path.resolve() == tmp_path / "data" / "visits.csv"
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         found.write(path)
     found.write(path, overwrite=True)
 

@@ -33,7 +33,7 @@ def test_input_order_promises_less() -> None:
 
 def test_without_a_person_column_the_statement_speaks_of_rows() -> None:
     schema = cg.Schema(person=None, quasi_identifiers=SCHEMA.quasi_identifiers)
-    assert "at least 7 rows, each taken for a person of its own" in sentence(cg.Castle(k=7, delay=40), schema)
+    assert "at least 7 rows, each counted as a different person" in sentence(cg.Castle(k=7, delay=40), schema)
 
 
 def test_the_statement_names_its_limits() -> None:

@@ -109,7 +109,7 @@ def test_following_a_file_and_reading_nothing_are_refused(tmp_path: Path) -> Non
         reading_of(job(tmp_path, "{type: csv, path: a.csv, follow: true}"), ("pid",))
     with pytest.raises(InputError, match="no such file"):
         reading_of(job(tmp_path, "{type: csv, path: in/}"), ("pid",))
-    with pytest.raises(InputError, match="there is no such file or folder"):
+    with pytest.raises(InputError, match="no such file or folder"):
         reading_of(job(tmp_path, "{type: csv, path: nowhere/, follow: true}"), ("pid",))
 
 

@@ -270,7 +270,7 @@ class Castle(Policy):
         """Privacy statement for a stream of this schema."""
         persons = f"at least {self.k} distinct persons"
         if schema.person is None:
-            persons = f"at least {self.k} rows, each taken for a person of its own"
+            persons = f"at least {self.k} rows, each counted as a different person"
         values = ""
         if self.l > 1:
             names = " and of ".join(role.name for role in schema.sensitive)
@@ -280,7 +280,7 @@ class Castle(Policy):
         if self.chosen_order == "input":
             when = "once the last row of each of its releases is out (rows leave in input order, so they trickle out)"
         wait = f"A row leaves no later than {self.delay} {self.counted} after its own"
-        wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given."
+        wait += "." if self.max_wait is None else f", and no later than {self.max_wait:g} s by the given clock."
         each = "" if self.reuse != "off" else " Each release has them by itself, in each of its groups."
         return Guarantee(
             promise=f"Every published group of equal quasi-identifiers has {persons}{values}, {when}.{each} "
@@ -305,8 +305,8 @@ class Castle(Policy):
             return ""
         names = " and of ".join(role.name for role in schema.sensitive)
         return (
-            f"At each release the values of {names}, a person counted once for a value, have {' and '.join(criteria)}: "
-            f"those of a new group by itself, and those remembered for a box together with those that join it. "
+            f"At each release the values of {names}, each person counted once per value, have "
+            f"{' and '.join(criteria)}: those of a new group by itself, and those remembered for a box together with those that join it. "
         )
 
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:

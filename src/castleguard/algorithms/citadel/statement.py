@@ -12,7 +12,7 @@ def state_promise(policy: Citadel, schema: Schema, *, seeded: bool) -> Guarantee
     """Build the privacy statement for a stream of this schema."""
     wait = f"A row leaves no later than {policy.delay} arrivals after its own"
     if policy.max_wait is not None:
-        wait += f", and no later than {policy.max_wait:g} s by the clock that is given"
+        wait += f", and no later than {policy.max_wait:g} s by the given clock"
     promise = _fresh(policy, schema) if policy.reuse == "off" else _narrow(policy, schema)
     return Guarantee(
         promise=f"{promise} {_shape(policy, schema)}{wait}.",
@@ -26,7 +26,7 @@ def state_promise(policy: Citadel, schema: Schema, *, seeded: bool) -> Guarantee
 
 def _persons(policy: Citadel, schema: Schema) -> str:
     if schema.person is None:
-        return f"at least {policy.k} rows, each taken for a person of its own"
+        return f"at least {policy.k} rows, each counted as a different person"
     return f"at least {policy.k} distinct persons, of whom none has more than 1/{policy.k} of the rows"
 
 

@@ -321,7 +321,7 @@ class Doca(Policy):
 
     def _promise(self, schema: Schema) -> str:
         labels = any(isinstance(role, Categorical) for role in schema.quasi_identifiers) or bool(schema.sensitive)
-        wait = "" if self.max_wait is None else f", and no later than {self.max_wait:g} s by the clock that is given"
+        wait = "" if self.max_wait is None else f", and no later than {self.max_wait:g} s by the given clock"
         if self.strict:
             text = f"Every published number is the noisy mean of at least {self.k} rows of one window of {self.delay}"
             text += ", and labels are as frequent as their noisy counts say." if labels else "."

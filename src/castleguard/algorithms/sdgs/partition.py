@@ -10,8 +10,8 @@ it. Its arguments contain no rows, so adapting to the data costs no privacy (doc
 * **Merge.** A split is *just worth it* at the released count at which the bar would be met exactly, with the same
   shares of values. Siblings that together released less than half of that in `PATIENCE` consecutive windows are merged.
   Between half and all of it the grid stays as it is, so that noise does not move it.
-* **Rest.** A merged box rests before it is cut again, twice as long as last time if the split did not last. An area
-  that looks better as a whole than its parts are therefore costs two windows in `LONGEST_REST`.
+* **Rest.** A merged box rests before it is cut again, twice as long as last time if the split did not last. So an
+  area that looks better as a whole than in parts costs two windows in `LONGEST_REST`.
 """
 
 import math

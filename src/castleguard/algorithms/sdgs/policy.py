@@ -206,7 +206,7 @@ class Sdgs(Policy):
         if streaming and self.window_unit == "rows":
             refused = (
                 "a stream needs window_unit='seconds': with 'rows' a shard would hold the rows of an unfinished window "
-                "until enough others arrive, possibly for ever"
+                "until enough others arrive, possibly forever"
             )
         elif streaming and self.adapt and self.start_cells > 1:
             refused = (
@@ -290,7 +290,7 @@ class Sdgs(Policy):
             promise += f" They are recursively ({self.c:g}, {self.l})-diverse."
         if self.closeness is not None:
             promise += f" Its values keep {self.closeness}, where rows are those of cells with at least {self.k} rows."
-        wait = f"{self.window:g} s by the clock that is given" if self.max_wait else f"{self.window - 1} arrivals"
+        wait = f"{self.window:g} s by the given clock" if self.max_wait else f"{self.window - 1} arrivals"
         return f"{promise} A row takes part with probability {self.sample_rate:g}, and leaves within {wait}."
 
     def _privacy(self, schema: Schema, seeded: bool) -> DifferentialPrivacy:

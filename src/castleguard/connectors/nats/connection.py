@@ -211,7 +211,7 @@ class Connection:
         }
 
     async def _on_error(self, error: Exception) -> None:
-        """Handle an error outside of a call. A missing permission is only reported here: its request gets no answer and
+        """Handle an error outside a call. A missing permission is only reported here: its request gets no answer and
         is cancelled here.
         """
         text = str(error).lower()  # the library may have changed the case of the subject
@@ -305,7 +305,7 @@ def _check_credentials(path: Path) -> None:
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError as exc:
-        raise ConfigError(f"credentials_file {path} cannot be read: there is no such file") from exc
+        raise ConfigError(f"credentials_file {path} cannot be read: no such file") from exc
     except OSError as exc:
         raise ConfigError(f"credentials_file {path} cannot be read: {exc.strerror}") from exc
     try:
@@ -365,7 +365,7 @@ def _tls_context(access: Access) -> ssl.SSLContext | None:
         raise ConfigError("certificate_file and key_file need each other: set both or none")
     for file in files:
         if file is not None and not file.is_file():
-            raise ConfigError(f"{file} cannot be read: there is no such file")
+            raise ConfigError(f"{file} cannot be read: no such file")
     try:
         context = ssl.create_default_context(cafile=access.ca_file)
         if access.certificate_file is not None:

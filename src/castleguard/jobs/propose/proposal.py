@@ -157,7 +157,7 @@ def _sample(data: object, rows: int) -> Data:
 
 
 def _find(data: Path) -> tuple[Path, Path]:
-    """The file to sample, and the source of the job: `data`, or a pattern if the folder holds other file types, too."""
+    """The file to sample, and the source of the job: `data`, or a pattern if the folder also holds other file types."""
     if data.is_file():
         return data, data
     listing = list_files(data)
@@ -173,7 +173,7 @@ def _find(data: Path) -> tuple[Path, Path]:
 def check_new(path: Path, *, overwrite: bool) -> None:
     """Refuse to replace a file without `overwrite`."""
     if path.exists() and not overwrite:
-        raise OutputError(f"{path} exists already: choose another name, or replace it with --overwrite")
+        raise OutputError(f"{path} already exists: choose another name, or replace it with --overwrite")
 
 
 def _plain(value: Any) -> Any:

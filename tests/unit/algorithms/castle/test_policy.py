@@ -108,7 +108,7 @@ def test_the_statement_names_the_criteria_and_their_limits() -> None:
     assert "entropy" not in plain
     assert "remembered" not in plain
     entropy = str(replace(POLICY, diversity="entropy").guarantee(schema, seeded=False))
-    assert "the values of illness, a person counted once for a value, have an entropy of at least ln 2:" in entropy
+    assert "the values of illness, each person counted once per value, have an entropy of at least ln 2:" in entropy
     assert "Values are remembered for the reusable boxes, at most 1000, and for the root" in entropy
     assert "changes later" not in entropy
     both = replace(POLICY, diversity="recursive", c=3, closeness=Closeness(t=0.2, distance="ordered"))
