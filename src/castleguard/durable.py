@@ -44,7 +44,7 @@ class AtomicFile:
         if path.is_dir():
             raise OutputError(f"{path} cannot be written: it is a folder")
         if not path.parent.is_dir():
-            raise OutputError(f"{path} cannot be written: there is no folder {path.parent}")
+            raise OutputError(f"{path} cannot be written: no such folder: {path.parent}")
         self._hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
         mode = _PRIVATE if private else 0o666
 

@@ -50,7 +50,7 @@ def find(name: str) -> type[Policy]:
         check_types(name, policy, {other: find(other) for other in _BUILT_IN})
         return policy
     close = get_close_matches(name, names(), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names())}"
+    hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names())}"
     raise PolicyError(f"unknown algorithm {name!r}; {hint}")
 
 

@@ -87,7 +87,7 @@ class WindowedEngine(Engine, Generic[AnyHeld]):
             at = part.stop
 
     def _hold(self, more: AnyHeld) -> None:
-        """Add rows to the open window, in few pieces, each larger than the next: small pushes copy a row rarely."""
+        """Add rows to the open window: a few pieces of decreasing size, so that small pushes rarely copy a row."""
         while self._held and self._held[-1].position.size <= more.position.size:
             more = self._concatenate(self._held.pop(), more)
         if more.position.size:

@@ -48,8 +48,8 @@ class DeadLetters:
         return b"".join(line + b"\n" for line in lines)
 
     def append(self, letters: bytes, at: int) -> None:
-        """Append letters durably. Bytes from `at` on are overwritten if they are a beginning of these letters, which a
-        crashed commit left. Any other bytes stay.
+        """Append letters durably. Bytes from `at` on are overwritten if a crashed commit left them, that is, if they
+        are a prefix of these letters. Any other bytes stay.
         """
         try:
             descriptor = self._open()
@@ -165,7 +165,7 @@ def _may_become_letter(start: bytes, cipher: Cipher | None) -> bool:
 
 
 def _is_beginning(descriptor: int, at: int, letters: bytes) -> bool:
-    """Whether the bytes from `at` on are a beginning of `letters`; a power cut leaves zeros in place of lost bytes."""
+    """Whether the bytes from `at` on are a prefix of `letters`; a power cut leaves zeros in place of lost bytes."""
     there = os.fstat(descriptor).st_size - at
     if not 0 < there <= len(letters):
         return False

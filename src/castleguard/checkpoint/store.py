@@ -250,9 +250,7 @@ class Store:
             self._database.execute("COMMIT")
         except sqlite3.OperationalError as exc:
             if "locked" in str(exc):
-                raise UnavailableError(
-                    f"{self._path} is in use by another process: only one may run a job at a time"
-                ) from exc
+                raise UnavailableError(f"{self._path} is in use by another process: only one may run a job") from exc
             raise OutputError(f"{self._path} cannot be used as a checkpoint: {exc}") from exc
         except (sqlite3.DatabaseError, UnicodeError) as exc:  # the message may quote damaged bytes
             raise self._damaged() from exc

@@ -40,7 +40,7 @@ class Sites:
     key: str = field(repr=False)
     """Key that the sites share and the relay does not know: 32 bytes in base64, from the environment."""
     patience: float = 0.05
-    """Longest wait of the next rows while sites agree on a release; 0: no wait."""
+    """Longest time that the next rows wait while sites agree on a release; 0: no wait."""
 
     def __post_init__(self) -> None:
         if len(self.names) < 2:

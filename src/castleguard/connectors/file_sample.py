@@ -1,4 +1,4 @@
-"""The first rows of a file, with all of its columns: a look at the data before anything is declared."""
+"""The first rows of a file, with all of its columns, read before a schema exists."""
 
 from contextlib import closing
 from pathlib import Path
@@ -40,5 +40,5 @@ def read_sample(path: str | Path, rows: int, *, format: Format | None = None) ->
         malformed = reader.malformed
     if left == rows:
         lines = f": {malformed:,} lines cannot be read" if malformed else ""
-        raise NoRowsError(f"{path} has no rows to look at{lines}", unread=malformed)
+        raise NoRowsError(f"{path} has no readable rows{lines}", unread=malformed)
     return Sample(pa.Table.from_batches(batches), malformed)

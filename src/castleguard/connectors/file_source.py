@@ -1,4 +1,4 @@
-"""Files as the source of a job: one after the other, with `follow` also files that arrive later."""
+"""Files as the source of a job: one after another, and with `follow` also files that arrive later."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -39,9 +39,9 @@ class FileSource:
         appended: bool = False,
         clock: Clock | None = None,
     ) -> None:
-        """With `follow`, wait for new files. `appended`: files of this format can grow, so reading goes on in the last
-        one if it has grown since its end was reached. Raises InputError if there is nothing to read, or if the file at
-        the position is gone, has shrunk or is another one.
+        """With `follow`, wait for new files. `appended`: files of this format can grow, so the last one is read
+        further if it has grown since its end was reached. Raises InputError if there is nothing to read, or if the file
+        at the position is gone, has shrunk or is another one.
         """
         self._listing = listing
         self._open_reader = open_reader
@@ -55,7 +55,7 @@ class FileSource:
         if mark is not None:
             self._file = ResumableFile(listing.path(mark.name), mark.name, open_reader, mark)
         elif not names and not self._done and not follow:
-            raise InputError(f"{listing.folder / listing.pattern} cannot be read: there is no file")
+            raise InputError(f"{listing.folder / listing.pattern} cannot be read: no such file")
         self._done.log_changes(names)
         self._waiting = self._unread(names)
 

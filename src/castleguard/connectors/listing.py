@@ -65,7 +65,7 @@ def list_files(path: Path, *, awaited: bool = False) -> Listing:
         raise error(f"{path} cannot be read: no such file or folder")
     folder = Path(*path.parts[:plain])
     if not folder.is_dir():
-        raise error(f"{path} cannot be read: there is no folder {folder}")
+        raise error(f"{path} cannot be read: no such folder: {folder}")
     return Listing(folder, str(Path(*path.parts[plain:])), True)
 
 

@@ -69,7 +69,7 @@ def find(name: str) -> Connector:
     for entry in entry_points(group=GROUP, name=name):
         return _checked(name, entry.load())
     close = get_close_matches(name, names(), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else f": known are {', '.join(names())}"
+    hint = f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(names())}"
     raise ConfigError(f"there is no connector {name!r}{hint}")
 
 

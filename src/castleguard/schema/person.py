@@ -29,7 +29,7 @@ class Person:
     _: KW_ONLY
     case: Case = "fold"
     kind: PersonKind | None = None
-    """None: taken from the first batch with values (text if untyped). A batch that cannot be read as this is refused."""
+    """None: taken from the first batch with values (text if untyped). A batch of another kind is refused."""
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -111,7 +111,7 @@ def test_unfinished_letter_is_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("cipher", "message"),
-    [(None, r"line 1 of .* is encrypted: give its key"), (Cipher(bytes(range(32))), r"line 1 of .*: another key, or")],
+    [(None, r"line 1 of .* is encrypted: give its key"), (Cipher(bytes(range(32))), r"line 1 of .*: wrong key or")],
     ids=["no key", "another key"],
 )
 def test_letter_that_does_not_open_is_reported_by_line(tmp_path: Path, cipher: Cipher | None, message: str) -> None:

@@ -154,7 +154,7 @@ def test_missing_arguments_are_named(place: Path, arguments: list[str], told: st
     [
         ({"original.csv": "row,pid,age\n1,a,20\n"}, SchemaError, "no column 'illness'"),
         ({"out.csv": "row,age,illness\n1,25,flu\n"}, CastleguardError, "does not hold ranges"),
-        ({"out.csv": "row,age_min,age_max,illness\n"}, InputError, "has no rows to look at"),
+        ({"out.csv": "row,age_min,age_max,illness\n"}, InputError, "has no readable rows"),
     ],
 )
 def test_files_that_cannot_be_compared_are_errors(

@@ -66,7 +66,7 @@ def test_another_key_opens_nothing_and_shows_nothing(run: Run, folder: Path) -> 
     write_letter(folder / "rejects.jsonl", bytes(32))
     shown = run("letters", "job.yaml")
     assert (shown.code, shown.out) == (1, "")
-    assert "line 1 of rejects.jsonl cannot be opened: another key" in shown.err
+    assert "line 1 of rejects.jsonl cannot be opened: wrong key" in shown.err
 
 
 def test_a_job_that_keeps_no_letters_says_so(run: Run, folder: Path) -> None:

@@ -156,7 +156,7 @@ OTHER_KEY = f"{'B' * 42}A="
     ("sections", "message"),
     [
         ({"privacy": "{algorithm: castle, k: 6, l: 2, delay: 100}"}, "another policy.k"),
-        ({"checkpoint": f"{{path: state/job.db, key: {OTHER_KEY}}}"}, "cannot be opened: another key"),
+        ({"checkpoint": f"{{path: state/job.db, key: {OTHER_KEY}}}"}, "cannot be opened: wrong key"),
         ({"checkpoint": "{path: state/job.db}"}, "is encrypted: give its key"),
         ({"name": "another"}, "a job with another name"),
         ({"dead_letter": "{path: schema.yaml}"}, "schema.yaml does not hold dead letters"),

@@ -98,7 +98,7 @@ def test_missing_column_is_named(path: Path) -> None:
 
 
 def test_missing_folder_is_an_error_at_open(path: Path) -> None:
-    with pytest.raises(OutputError, match="there is no folder"):
+    with pytest.raises(OutputError, match="no such folder"):
         open_writer(path.parent / "missing" / path.name)
 
 

@@ -306,7 +306,8 @@ class Castle(Policy):
         names = " and of ".join(role.name for role in schema.sensitive)
         return (
             f"At each release the values of {names}, each person counted once per value, have "
-            f"{' and '.join(criteria)}: those of a new group by itself, and those remembered for a box together with those that join it. "
+            f"{' and '.join(criteria)}: "
+            f"those of a new group by itself, and those remembered for a box together with those that join it. "
         )
 
     def _limits(self, schema: Schema, seeded: bool) -> Iterator[str]:

@@ -30,9 +30,9 @@ _JUDGED_RELEASES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Citadel(Policy):
-    """Groups that are formed from pending rows when one of them is due.
+    """Groups formed from pending rows as they fall due, with k persons in each group of each release.
 
-    The default promises k persons in each group of each release, against an observer who knows when every row arrived.
+    The default keeps this promise even against an observer who knows when every row arrived.
     See docs/concepts/citadel.md, and docs/proofs/citadel.md for the proof.
     """
 

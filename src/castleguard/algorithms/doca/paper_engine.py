@@ -140,7 +140,7 @@ class DocaEngine(Engine):
 
 
 def make_settings(schema: Schema, policy: Doca) -> Settings:
-    """Policy as numbers."""
+    """Settings of the kernels, from the policy."""
     shares, sensitivities = policy.shares(schema), policy.sensitivities(schema)
     return Settings(
         delay=policy.delay,

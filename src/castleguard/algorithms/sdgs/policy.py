@@ -82,7 +82,9 @@ class Sdgs(Policy):
         metadata=declare("t-closeness of every box of a window to the rows released so far, or to public shares."),
     )
     adapt: bool = field(default=True, metadata=declare("Whether the grid follows the released rows."))
-    max_cells: int = field(default=1024, metadata=declare("Most boxes of the grid.", least=1, most=LARGEST_COUNT))
+    max_cells: int = field(
+        default=1024, metadata=declare("Maximum number of boxes of the grid.", least=1, most=LARGEST_COUNT)
+    )
     start_cells: int = field(
         default=1, metadata=declare("Boxes of the first grid: the domain, cut evenly.", least=1, most=LARGEST_COUNT)
     )

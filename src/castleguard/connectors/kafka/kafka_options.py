@@ -114,7 +114,7 @@ class KafkaSourceOptions(Cluster):
     group: str | None = field(default=None, metadata={"default": "job name"})
     """The consumer group that shows the position in the tools of Kafka. The job never reads it."""
     batch_messages: int = 10_000
-    """Most messages that are read together."""
+    """Maximum number of messages per read."""
 
     def __post_init__(self) -> None:
         """Refuse options that cannot work."""

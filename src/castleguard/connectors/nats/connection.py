@@ -1,4 +1,4 @@
-"""A connection to NATS JetStream behind blocking calls. The only module that loads the client library, and late.
+"""A connection to NATS JetStream behind blocking calls. The only module that loads the client library, on first use.
 
 The library runs on an event loop in a separate thread, so that pings are answered and messages arrive while the job
 computes; callers hand over a coroutine and wait for the result.
@@ -56,7 +56,7 @@ class Connection:
     """One connection. One thread calls `run`; the coroutines that it runs may call everything else."""
 
     def __init__(self, access: Access, error: type[CastleguardError]) -> None:
-        """Connects at the first call. `error` is raised for failures that a retry cannot help."""
+        """Connects at the first call. `error` is raised for failures that a retry cannot fix."""
         self._nats = _library()
         self._access = access
         self.error = error
@@ -299,8 +299,8 @@ def _library() -> ModuleType:
 
 
 def _check_credentials(path: Path) -> None:
-    """Raise ConfigError if a .creds file lacks a signed user and its key. The library would search for them without
-    end.
+    """Raise ConfigError if a .creds file lacks a signed user and its key. The library would search for them
+    forever.
     """
     try:
         lines = path.read_bytes().splitlines()

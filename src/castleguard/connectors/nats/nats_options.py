@@ -43,7 +43,7 @@ class NatsSourceOptions(Access):
     columns: tuple[str, ...] = ()
     """The names of the values in a CSV line, from left to right."""
     batch_messages: int = 5000
-    """Most messages that are read at once; never more than 8 MiB of them."""
+    """Maximum number of messages per read; never more than 8 MiB of them."""
     start: Literal["beginning", "now"] = "beginning"
     """Where a new job begins: with the first message of the stream, or with messages from now on."""
     skip_deleted: bool = False
