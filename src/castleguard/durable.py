@@ -36,7 +36,7 @@ def name_of_leftover(name: str) -> str:
 
 
 class AtomicFile:
-    """An output file that gets its final name when it is complete. `.gz` is compressed on the way."""
+    """An output file that gets its final name when it is complete. `.gz` is compressed on the fly."""
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
         """Create the hidden file now, so that an output that cannot be written fails here and not at the end."""

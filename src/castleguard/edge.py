@@ -75,7 +75,7 @@ class Randomiser:
         epsilon = float_above(sum(self._shares.values(), Fraction(0)))
         passed = self._schema.public if self._schema.person is None else (self._schema.person, *self._schema.public)
         return Guarantee(
-            promise="Each value of a row is randomised by itself, before anybody else sees it.",
+            promise="Each value of a row is randomised independently, before anyone else sees it.",
             limits=(
                 "A person with n rows has n times this epsilon.",
                 "The bounds and values in the schema are taken to be public.",

@@ -37,7 +37,7 @@ class Flow:
         return most if self._schedule is None else self._schedule.patience(self.time.now(), most)
 
     def close_window(self) -> bool:
-        """Close the open window if its end has passed, before rows of the next one are pushed. Whether it did."""
+        """Close the open window if its end has passed, before rows of the next are pushed; return whether it did."""
         now = self.time.now()
         if self._schedule is None or not self._schedule.has_passed(now):
             return False

@@ -124,7 +124,7 @@ class Job:
         """Publish the rows released since the last commit, exactly once.
 
         1. Collect the released rows, the dead letters, the stream's snapshot and the source's position. The sink has
-           already confirmed that it can store the rows (`flow.py`): after step 2 there is no way back.
+           already confirmed that it can store the rows (`flow.py`): step 2 cannot be undone.
         2. Store all of it in the checkpoint under the next commit number, in one transaction.
         3. Deliver the segment, if it has rows, and append the dead letters. Where presence is promised, wait first
            until the segment is due (`runtime/schedule.py`). Segments are numbered separately, and only those with rows:

@@ -284,7 +284,7 @@ def test_number_below_the_last_is_refused(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic) as writing:
         writing.deliver(5, table(1))
-        with pytest.raises(OutputError, match="segment 5 was delivered already, and this is 4"):
+        with pytest.raises(OutputError, match="segment 5 was already delivered, and this is 4"):
             writing.deliver(4, table(2))
     assert numbers(kafka_broker, topic) == [1]
 

@@ -58,7 +58,7 @@ Unfit = Callable[[pa.ChunkedArray], NDArray[np.bool_] | None]
 """Mask of the values of a column that a sink cannot take; None: it takes all."""
 
 Position = dict[str, Any]
-"""Position of a source as a JSON value. Only the source that gave it reads it."""
+"""Position of a source as a JSON value, which only that source interprets."""
 
 
 class BadRow(NamedTuple):
@@ -69,7 +69,7 @@ class BadRow(NamedTuple):
     reason: str
     """Why it is not a row; contains no value."""
     raw: bytes
-    """The input as it came, or its beginning. Only for the dead letters."""
+    """The raw input, possibly truncated; only for the dead letters."""
 
     def __repr__(self) -> str:
         """Never its content."""
@@ -102,7 +102,7 @@ class Source(Protocol):
         """Whether all rows have been read and no more can come. A source without an end never finishes."""
 
     def read(self, timeout: float) -> Read | None:
-        """The next rows, or None if none came within `timeout` seconds; 0 does not wait.
+        """The next rows, or None if none arrived within `timeout` seconds; 0 does not wait.
 
         Raises UnavailableError if the input cannot be reached now: the next call tries again. Raises InputError if it
         cannot be read any further.

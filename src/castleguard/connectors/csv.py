@@ -69,7 +69,7 @@ class CsvParser:
         try:
             table = pacsv.read_csv(
                 pa.BufferReader(text),
-                # One block is one chunk for the parser: it may then hold line ends inside of quotes.
+                # One block is one chunk for the parser: it may then hold line ends inside quotes.
                 pacsv.ReadOptions(column_names=self.names, block_size=3 * len(text), use_threads=False),
                 pacsv.ParseOptions(invalid_row_handler=skip),
                 self._convert,
@@ -289,7 +289,7 @@ def _as_texts(table: pa.Table, options: CsvOutput) -> list[Any]:
 def _join(texts: Sequence[Any], *, quote_empty: bool = False) -> Any:
     """Lines without their ends, with quotes around the values that need them and around no others.
 
-    A value must look the same in every part: readers tell groups by the published text.
+    A value must look the same in every part: readers distinguish groups by the published text.
     """
     return pc.binary_join_element_wise(*(_quoted(text, empty=quote_empty) for text in texts), long(","))
 

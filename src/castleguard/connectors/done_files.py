@@ -1,7 +1,7 @@
 """Files of a source that have been read to their end, and changes to them afterwards.
 
 A file that is done is not opened again, so rows added to it later would be missed. If the last file of a source that
-ends has grown, reading goes on there; any other change is logged.
+ends has grown, reading continues there; any other change is logged.
 """
 
 import logging
@@ -33,7 +33,7 @@ class DoneFiles:
         stored: dict[str, Any] = {"done": None, "ended": None, "newest": 0, "reading": None}
         if position is not None:
             if set(position) != set(stored):
-                raise InputError("the position to restore is not one of files: the job had another source")
+                raise InputError("the position to restore is not that of a file source: the job had another source")
             stored = position
         self.reading = None if stored["reading"] is None else Mark(**stored["reading"])
         self.ended = None if stored["ended"] is None else Mark(**stored["ended"])
@@ -96,7 +96,7 @@ class DoneFiles:
         }
 
     def log_changes(self, names: Sequence[str]) -> None:
-        """Warn once of each file that has changed after it was done."""
+        """Warn once about each file that changed after it was done."""
         found = [name for name in names if name in self._sizes and name not in self._logged and self._has_changed(name)]
         if found:
             self._logged.update(found)

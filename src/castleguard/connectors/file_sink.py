@@ -62,7 +62,7 @@ class FileSink:
         """
         if self.last() >= number and number != self._tried:
             raise OutputError(
-                f"{self._folder} has part {self.last()}, which this job did not write: one folder, one job"
+                f"{self._folder} has part {self.last()}, which this job did not write: use one folder per job"
             )
         self._tried = number
         writer = self._open_writer(self._folder / f"part-{number:012d}.{self._ending}")

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 from castleguard.connectors.bad_lines import HALF_CHARACTER, NO_OBJECT, NOT_UTF8
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_text
 
-EXACT = 2.0**53  # from here on a float64 cannot tell neighbouring integers apart
+EXACT = 2.0**53  # from here on, a float64 cannot represent every integer
 MANY_BRACKETS = 500  # most brackets on a line that Arrow may parse
 
 _SHORT = 15  # decimal digits that every float64 keeps
-_LONGEST = 100  # most digits of a number that is written without an exponent
+_LONGEST = 100  # maximum number of digits of a number written without an exponent
 MARK = "\x01"  # first character of a string that was a number
 _MEMBER = re.compile(rb":([ \t]*)(-?[0-9][0-9.eE+-]*)(?=[ \t\r]*[,}])")
 _PLAIN = r"^-?(0|[1-9][0-9]*|(0\.[0-9]?|[1-9][0-9]*\.)([0-9]*[1-9]))$"

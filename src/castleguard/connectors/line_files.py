@@ -26,7 +26,7 @@ _LONGEST_SAMPLED = 1 << 20  # characters
 
 
 class LineBlocks:
-    """Iterates over the blocks of one file; `.gz` is decompressed on the way."""
+    """Iterates over the blocks of one file; `.gz` is decompressed on the fly."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class LineBlocks:
         last = block.rfind(b"\n") + 1
         if not self._quotes or b'"' not in block:
             return last
-        # An odd number of quotes before a line end: it lies inside a value that goes on in the next block.
+        # An odd number of quotes before a line end: it lies inside a value that continues in the next block.
         end, quotes = last, count_byte(block, b'"', last)
         while end and quotes % 2:
             earlier = block.rfind(b"\n", 0, end - 1) + 1

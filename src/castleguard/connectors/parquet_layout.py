@@ -2,7 +2,7 @@
 
 Parquet readers follow the footer. A flipped bit or an extra byte there makes a declared column show the values of
 another one. So places must not overlap, names must be those of the schema, row counts must agree, and every place must
-be filled with pages, one after the other. The content of pages is not read here.
+be filled with pages, end to end. The content of pages is not read here.
 
 The format: https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
@@ -18,7 +18,7 @@ ReadAt = Callable[[int, int], bytes]  # (offset, length), fewer bytes at the end
 
 _MAGIC = b"PAR1"
 _REPEATED = 2
-_HEADER_BYTES = (512, 1 << 16, 1 << 24)  # of a page: most are short, but statistics may hold a long text
+_HEADER_BYTES = (512, 1 << 16, 1 << 24)  # of a page header: most are short, but statistics may hold a long text
 
 
 class _Leaf(NamedTuple):
@@ -86,7 +86,7 @@ def _leaves(elements: Iterator[Struct], path: tuple[bytes, ...], *, flat: bool) 
 
 
 def _check_pages(read_at: ReadAt, start: int, stop: int, values: int) -> None:
-    """Check that a column is pages, one after the other, with as many values as the footer says."""
+    """Check that a column consists of pages, end to end, with as many values as the footer says."""
     while start < stop:
         header, length = _page(read_at, start, stop)
         if header[3] < 0 or header[2] < 0:

@@ -49,7 +49,7 @@ class Payloads(NamedTuple):
 
     rows: pa.RecordBatch
     """The declared columns, in the declared order: text in JSON and CSV, typed in Arrow."""
-    message: NDArray[np.int64]  # (rows,) number of the message that each row came in, ascending
+    message: NDArray[np.int64]  # (rows,) number of each row's message, ascending
     bad: tuple[BadPayload, ...]
     """In the order of the messages."""
 
@@ -123,7 +123,7 @@ class _Lines(NamedTuple):
     """Lines that should be one row each."""
 
     data: Sequence[bytes]
-    message: NDArray[np.int64]  # (lines,) number of the message that each came in
+    message: NDArray[np.int64]  # (lines,) number of each line's message
 
     def part(self, start: int, stop: int) -> "_Lines":
         return _Lines(self.data[start:stop], self.message[start:stop])

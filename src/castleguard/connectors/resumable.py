@@ -1,6 +1,6 @@
 """One file that can be restored at a mark, also after a restart.
 
-To restore is to read the file again and skip the rows that were handed out before. This works for every format and
+Restoring reads the file again and skips the rows that were handed out before. This works for every format and
 needs no byte position, which compressed files and quoted line ends do not have.
 """
 
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
     size: int
     """Bytes of the file when it was opened, or when its end was reached. A file may grow but not shrink."""
     head: str
-    """Hash of its beginning, which tells another file of the same name."""
+    """Hash of its beginning, which distinguishes files of the same name."""
 
 
 class ResumableFile:

@@ -158,7 +158,7 @@ def _place_after(rows: int) -> Callable[[int], str]:
 
 
 class StdoutSink:
-    """Segments as lines, one after the other; a process writes the header of CSV once, before its first segment."""
+    """Segments as lines, one after another; a process writes the header of CSV once, before its first segment."""
 
     exactly_once = False
     longest_row = None

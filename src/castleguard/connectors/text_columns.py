@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-CHUNK_ROWS = 65536  # rendered and written together, so that the cost per call is lost in the cost per row
+CHUNK_ROWS = 65536  # rendered and written together, so that the cost per call is negligible
 
 
 def count_byte(block: bytes, byte: bytes, end: int | None = None) -> int:

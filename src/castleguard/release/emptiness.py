@@ -8,7 +8,7 @@ from castleguard.telemetry.logs import LOG
 
 
 def warn_at_end(books: Books, *, dropped: int) -> None:
-    """Log a warning if rows of an open window were dropped, or if rows came in and none was published."""
+    """Log a warning if rows of an open window were dropped, or if rows arrived and none was published."""
     if dropped:
         LOG.warning(
             "%d rows of a window that has not ended were dropped, because presence is promised: tick the stream at the "

@@ -20,7 +20,7 @@ k and l (docs/proofs/castle.md, "K and L by the gate"):
 * The first release of the root must pass like a new group; later rows join it.
 * With `reuse` off, no row joins an earlier group: every group of every release must pass by itself.
 * With `bounded_share`, no person has more than 1/k of the rows of a new group (docs/proofs/citadel.md). This implies
-  k persons, which are counted all the same. Here all rows of NO_PERSON count as one person's.
+  k persons, which are still counted. Here all rows of NO_PERSON count as one person's.
 
 Distributions of sensitive values (entropy, (c, l)-diversity, t-closeness; docs/proofs/criteria.md):
 

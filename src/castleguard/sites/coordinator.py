@@ -135,7 +135,7 @@ class SiteCoordinator:
             self._settle(self.cooperation.committed())
 
     def wind_down(self, now: float, pending: int) -> bool:
-        """See Coordinator. Stops when few rows leave for the time spent: the rest had better leave alone at once."""
+        """See Coordinator. Stops when few rows leave for the time spent: the rest should leave alone at once."""
         self.cooperation.ending = True
         if self.cooperation.is_done:
             return True

@@ -54,7 +54,7 @@ def _load(one: dict[str, Any]) -> Books:
 
 
 def _age(books: dict[str, Any]) -> tuple[float, int]:
-    """Sort key of books: later time first decides, then fewer pending rows, because a flush comes last."""
+    """Sort key of books: by time, then by fewer pending rows, because a flush comes last."""
     return float(books["now"]), -int(books["pending"] + books["waiting"])
 
 

@@ -1,7 +1,7 @@
 """The committed files of a Spark output folder, for readers other than Spark.
 
-A stream's folder also holds files of failed and unfinished micro-batches; their rows come again in other files. Only
-the log in `_spark_metadata` tells which files count. Each file of the log is one micro-batch: a line with the version,
+A stream's folder also holds files of failed and unfinished micro-batches; other files repeat their rows. Only
+the log in `_spark_metadata` shows which files count. Each file of the log is one micro-batch: a line with the version,
 then a line of JSON per output file; about every tenth, such as `19.compact`, repeats all earlier ones. The folder of a
 batch has no log, but `_SUCCESS` once it is complete.
 """

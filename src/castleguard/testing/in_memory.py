@@ -145,7 +145,7 @@ class MemorySink:
 
 
 class MemoryReader:
-    """Yields the batches of the given tables, one table after the other."""
+    """Yields the batches of the given tables, one after another."""
 
     malformed = 0
 

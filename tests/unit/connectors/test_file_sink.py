@@ -180,6 +180,6 @@ def test_part_of_another_job_is_not_replaced(tmp_path: Path) -> None:
     first, second = open_sink(tmp_path), open_sink(tmp_path)
     assert first.last() == second.last() == 0
     first.deliver(1, pa.table({"n": [1]}))
-    with pytest.raises(OutputError, match="one folder, one job"):
+    with pytest.raises(OutputError, match="use one folder per job"):
         second.deliver(1, pa.table({"n": [2]}))
     assert (tmp_path / "part-000000000001.csv").read_text() == "n\n1\n"

@@ -395,7 +395,7 @@ class Castleguard(Castle):
         else:
             yield "No differential privacy: every row is kept."
         yield (
-            "Paper mode: noise follows the range seen so far (the first row gets none), k and l speak of perturbed "
-            "values, and what the paper would publish below k is suppressed by the gate."
+            "Paper mode: noise follows the range seen so far (the first row gets none), k and l refer to perturbed "
+            "values, and the gate suppresses groups that the paper would publish below k."
         )
         yield "Not promised: protection of a person whose rows are followed over time."

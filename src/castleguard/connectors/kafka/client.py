@@ -1,4 +1,4 @@
-"""The Kafka client library, loaded late and nowhere else, and the meaning of its errors."""
+"""The Kafka client library, loaded only here and on first use, and the meaning of its errors."""
 
 import logging
 import re
@@ -74,7 +74,7 @@ def configured(make: Any, settings: dict[str, Setting], **callbacks: Any) -> Any
 
 
 class Health:
-    """Errors that the client reports in the background: failed connections belong to no single call."""
+    """Errors that the client reports in the background: failed connections do not belong to a single call."""
 
     def __init__(self, where: str) -> None:
         self.down = False
@@ -102,7 +102,7 @@ class Health:
         self._reason = ""
 
     def failure(self, error: "KafkaError", wrong: type[CastleguardError]) -> CastleguardError:
-        """The error to raise for a failed request: `wrong` if a retry cannot help."""
+        """The error to raise for a failed request: `wrong` if a retry cannot fix it."""
         if error.code() in {error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC}:
             return wrong(f"{self._where} does not exist, or may not be seen")
         if is_permanent(error):

@@ -1,7 +1,7 @@
 """A topic as a sink.
 
 One transaction writes a segment and commits its number as the offset of a separate consumer group. So messages and
-number become visible together or not at all, and after a crash the brokers know which segment came last.
+number become visible together or not at all, and after a crash the brokers know which segment was the last.
 """
 
 import time
@@ -78,7 +78,7 @@ class KafkaSink:
         if self._last == number:  # (2)
             return
         if self._last > number:
-            raise self._fenced(f"segment {self._last} was delivered already, and this is {number}")
+            raise self._fenced(f"segment {self._last} was already delivered, and this is {number}")
         assert self._producer is not None
         assert self._numbers is not None
         timeout = self._options.timeout
@@ -124,7 +124,7 @@ class KafkaSink:
             if committed.error is not None:
                 raise self._kafka.KafkaException(committed.error)
         except self._kafka.KafkaException as exc:
-            producer.poll(0)  # what the client reported in the background says more than a time-out
+            producer.poll(0)  # the client's background report explains more than a timeout
             self._numbers.poll(0)
             raise self._failure(error_of(exc)) from exc
         self._health.well()
@@ -134,7 +134,7 @@ class KafkaSink:
     def _produce(self, number: int, messages: Sequence[bytes], keys: Sequence[str | None]) -> None:
         """Hand all messages to the client, waiting while its queue is full.
 
-        All have the same timestamp and headers, so that only their values tell the rows of a release apart.
+        All have the same timestamp and headers, so that the rows of a release differ only in their values.
         """
         assert self._producer is not None
         produce, topic = self._producer.produce, self._options.topic

@@ -1,6 +1,6 @@
 """JetStream consumer of a source: delivers the messages of a stream from a sequence on, as many as requested.
 
-It is used on the connection's loop, and replaced at any irregularity: it holds no state of value.
+It is used on the connection's loop, and replaced after any irregularity: it holds no state worth keeping.
 """
 
 import asyncio

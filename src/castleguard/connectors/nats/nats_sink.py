@@ -1,7 +1,7 @@
 """Segments as messages of one subject.
 
 The headers of a message name its segment and the number of its rows that have arrived with this message, so the last
-message of the subject alone tells what has arrived, also in the middle of a segment; the server's deduplication window
+message of the subject alone shows what has arrived, even in the middle of a segment; the server's deduplication window
 is not used. Every publication names the sequence of the last known message, and the server refuses it if that is no
 longer the last one. So messages that were sent before a crash and arrive late, or come from a process that should be
 dead, are refused. `docs/guides/nats.md` says what readers see meanwhile.
@@ -163,7 +163,7 @@ class NatsSink:
         if (await self._look_up()).last != known.sequence:
             raise OutputError(
                 f"subject {self._options.subject!r} is empty, so another process may have written to it: its stream "
-                "deletes messages too soon; raise its limits, or give the subject a stream of its own"
+                "deletes messages too soon; raise its limits, or give the subject its own stream"
             )
         self._expected["Nats-Expected-Last-Sequence"] = str(known.sequence)
         return known

@@ -30,10 +30,10 @@ ALL_SITES = "all"
 """Subject of messages to all sites; reserved, so no site may have this name."""
 
 _ANSWER_SECONDS = 1.0  # for which a caller waits for the log
-_MOST_BYTES = 64 << 20  # of messages not yet received by the site, and of those not yet taken by the network
+_MOST_BYTES = 64 << 20  # each for messages that the site has not received, and for those that the network has not taken
 _HEADER_BYTES = 1024  # maximum per message
 _SENDER = "Castleguard-Site"
-_RECORD_EXISTS = 10071  # JetStream: another last sequence than the one that was expected
+_RECORD_EXISTS = 10071  # JetStream: the last sequence is not the expected one
 _NANOSECONDS = 1_000_000_000
 
 

@@ -14,7 +14,7 @@ class Stream(NamedTuple):
     """A stream as it is now."""
 
     created: str
-    """Time of creation, which tells another stream of the same name."""
+    """Time of creation, which distinguishes streams of the same name."""
     config: dict[str, Any]
     first: int
     """Sequence of the first message, or of the next one if the stream is empty."""
