@@ -12,7 +12,10 @@ _WIDTH = 100  # characters of a line
 
 @dataclass(frozen=True, kw_only=True)
 class DifferentialPrivacy:
-    """A complete claim of differential privacy: an epsilon means nothing without unit, neighbours and horizon."""
+    """A complete claim of differential privacy: an epsilon means nothing without unit, neighbours and horizon.
+
+    Checkpoints store claims and compare them by equality (`runtime/epochs.py`): rewording a text makes a new claim.
+    """
 
     epsilon: float
     dp_delta: float

@@ -123,7 +123,7 @@ class Gate:
     def check_joint(self, box: Box, rows: CodedRows, tokens: Persons, values: SensitiveCodes) -> bool:
         """Whether rows of this stream and of other sites may form one group in a box (docs/proofs/dcastle.md).
 
-        Of other sites' rows only person tokens and sensitive values are known; each site checks that its rows lie in
+        Only person tokens and sensitive values of other sites' rows are known; each site checks that its rows lie in
         the box.
         """
         one = np.zeros(rows.person.size, dtype=np.int64)

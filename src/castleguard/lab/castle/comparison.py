@@ -145,16 +145,16 @@ def claims_9(losses: Losses) -> tuple[Claim, ...]:
             "As δ increases, the information loss of CASTLE decreases.",
             falls(castle),
             strict=falls(losses.castle["strict"]),
-            reason="The longer the delay, the more rows the end of the stream decides, and what is left then leaves as "
-            "one wide cluster.",
+            reason="The longer the delay, the more rows the end of the stream decides, and the rest then leaves as one "
+            "wide cluster.",
         ),
         claim(
             "When δ is 10,000, CASTLE outperforms dynamicGroup.",
             _against(losses, "paper", stated),
             strict=_against(losses, "strict", stated),
-            reason="It hangs on the units of dynamicGroup's distances, which are not stated: with raw values it groups "
-            "by final-weight nearly alone and loses much in all other attributes; with shares of the domains it groups "
-            "as CASTLE does and has all rows at hand, where CASTLE has 10,000.",
+            reason="It depends on the units of dynamicGroup's distances, which are not stated: with raw values it "
+            "groups by final-weight nearly alone and loses much in all other attributes; with shares of the domains "
+            "it groups as CASTLE does and has all rows at hand, where CASTLE has 10,000.",
         ),
         claim(
             "For a fair comparison δ must be infinite; CASTLE loses less then.",
@@ -222,8 +222,8 @@ def _result_10(figure: str, varied: str, errors: Mapping[str, Curve], rest: str,
         size=picture.size,
         notes=(
             POINTS_NOTE,
-            f"One window with all rows, since dynamicGroup publishes when all is over; {queries_of(scale):,} queries "
-            "per run, other ones in every run, the same for all methods. Points are means, bars standard "
+            f"One window with all rows, because dynamicGroup publishes at the end; {queries_of(scale):,} queries "
+            "per run, different ones in every run, the same for all methods. Points are means, bars standard "
             "deviations, over the runs.",
             f"The sensitive attribute is not stated; it is {SENSITIVE} here. The history of dynamicGroup is {BEST:,}, "
             "the best one of the paper.",

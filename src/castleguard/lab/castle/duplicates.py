@@ -84,7 +84,7 @@ def _result(figure: str, varied: str, losses: Lines, rest: str, scale: Scale, de
     reason = (
         "The loss is a mean over the attributes, and some of them cost less than those before them, as in figure 5a."
         if figure == "7a"
-        else f"Of {DELAY:,} rows that are held only a few hundred persons are left where each has 15 rows and more."
+        else f"The {DELAY:,} rows held belong to only a few hundred persons where each has 15 rows or more."
     )
     paper, strict = ([curve for (_, of), curve in losses.items() if of == mode] for mode in MODES)
     example = Purchases(DUPLICATES[0], LISTED, rows=10_000 if scale.quick else Purchases.rows)
@@ -92,9 +92,9 @@ def _result(figure: str, varied: str, losses: Lines, rest: str, scale: Scale, de
         figure=figure,
         title=f"Information loss by {varied} where persons have several rows",
         setting=f"UCI-Adult joined with made-up transactions, {example.per_customer:g} per customer and dup items "
-        f"each in the mean, the first {example.rows:,} rows; {rest}, "
+        f"each on average, the first {example.rows:,} rows; {rest}, "
         f"delta={DELAY // 5 if scale.quick else DELAY:,}; {len(seeds_of(scale, REPEATS))} run(s) per point, each with "
-        f"data of its own, seeds from {scale.seed}",
+        f"its own data, seeds from {scale.seed}",
         claims=(claim(states, judged["paper"], strict=judged["strict"], reason=reason),),
         columns=columns,
         rows=rows,
@@ -109,7 +109,7 @@ _DATA_NOTE = (
     "and items are drawn as there (Poisson distributed numbers, some items more popular than others), without Quest's "
     "hidden patterns: items are not quasi-identifiers, and CASTLE never looks at them. A stream ends after 150,000 "
     "rows. Customers after the 30,162nd have the attributes of a random person, as in the paper; with 10 and 15 items "
-    "the stream ends before they come."
+    "the stream ends before they arrive."
 )
 
 

@@ -71,7 +71,7 @@ def _result(figure: str, k: int, losses: Lines, scale: Scale) -> Result:
         figure=figure,
         title=f"Information loss on power-law data, k={k:,}",
         setting=f"{example.rows:,} rows of {example.columns} attributes with whole numbers from 1 to "
-        f"{example.largest:,}; k={k:,}; {len(seeds_of(scale, REPEATS))} run(s) per point, each with data of its own, "
+        f"{example.largest:,}; k={k:,}; {len(seeds_of(scale, REPEATS))} run(s) per point, each with its own data, "
         f"seeds from {scale.seed}",
         claims=claims(losses),
         columns=columns,

@@ -14,7 +14,7 @@ LOSS_NOTE = (
 )
 END_NOTE = (
     "The paper does not say how this stream ends. Here it ends as in its section 5.3: clusters of k persons leave, "
-    "then rows that a published box contains, and what is left leaves as one cluster."
+    "then rows that a published box contains, and the rest leaves as one cluster."
 )
 ORDER_NOTE = (
     "Which attributes a QI of size n has is not stated: the first n are taken, in the order in which the paper lists "

@@ -97,8 +97,8 @@ def _result_4(
             END_NOTE,
             POINTS_NOTE,
             f"In paper mode {percent(suppressed)} of all rows are at the root, and "
-            f"{percent(fmean(outcome.at_end for outcome in outcomes))} leave with the end of the stream; those that "
-            f"leave before lose {fmean(outcome.in_time for outcome in outcomes):.3f} on average.",
+            f"{percent(fmean(outcome.at_end for outcome in outcomes))} leave at the end of the stream; those that "
+            f"leave earlier lose {fmean(outcome.in_time for outcome in outcomes):.3f} on average.",
             difference_note(list(lines["paper"].values()), list(lines["strict"].values())),
         ),
     )

@@ -136,9 +136,9 @@ def _result(varied: Varied, errors: Lines, alone: str, scale: Scale) -> Result:
         size=picture.size,
         notes=(
             POINTS_NOTE,
-            f"{queries_of(scale):,} queries per window and run, other ones in every run; the paper runs 5,000. Windows "
-            "are as long as δ, in the order of arrival; rows that do not fill one are left out. Points are means, bars "
-            "standard deviations, over the runs.",
+            f"{queries_of(scale):,} queries per window and run, different ones in every run; the paper runs 5,000. "
+            "Windows are as long as δ, in the order of arrival; rows that do not fill one are left out. Points are means, "
+            "bars standard deviations, over the runs.",
             f"The sensitive attribute is not stated; it is {SENSITIVE} here, which is not among the candidates for "
             "quasi-identifiers. Nor is it stated which four attributes are used: the first four are taken, in the "
             "order of the paper's list without capital-gain and capital-loss, once with and once without final-weight.",
@@ -161,10 +161,10 @@ def claims(varied: Varied, errors: Lines, alone: str) -> tuple[Claim, ...]:
         for mode in MODES
     }
     reason = (
-        "It hangs on final-weight: 99 of 100 rows lie in the lowest third of its domain. A range drawn evenly over the "
-        "domain often begins above most rows and counts few of the others, while a box that reaches into it is taken "
-        "for evenly filled. The paper leaves out capital-gain and capital-loss because their values are not evenly "
-        "distributed, and does not say which four attributes it used. Alone with "
+        "It depends on final-weight: 99 of 100 rows lie in the lowest third of its domain. A range drawn evenly over "
+        "the domain often begins above most rows and counts few of the others, while a box that reaches into it is "
+        "assumed to be evenly filled. The paper leaves out capital-gain and capital-loss because their values are not "
+        "evenly distributed, and does not say which four attributes it used. Alone with "
         f"the sensitive attribute the errors are: {alone}."
     )
     why = {

@@ -19,9 +19,9 @@ RUNS = 5
 _COLUMNS = ("data", "phi", "sample rate", "rows", "as they are", "scaled")
 _SHARED_NOTES = (
     "Two features per attribute, its minimum and its maximum, as the paper says. As they are: in their own units, as "
-    "in the authors' code. Scaled: brought to mean 0 and deviation 1.",
-    "Strict: noise that can be promised, also on the outcome; phi is then the epsilon of every column, so that a row "
-    "has nine times as much. All rows are kept: sampling gains nothing there.",
+    "in the authors' code. Scaled: standardised to mean 0 and deviation 1.",
+    "Strict: noise with a provable guarantee, also on the outcome; phi is then the epsilon of every column, so that a "
+    "row has nine times as much. All rows are kept: sampling gains nothing there.",
 )
 
 
@@ -81,12 +81,12 @@ def _figure_4(found: Found, setting: str) -> Result:
         draw=partial(draw, found, "neighbours", "k-NN: right answers, %"),
         size=(12.5, 4.4),
         notes=(
-            "The paper says neither how many neighbours there are nor what is tested. The authors' published code "
-            "(hallnath1/CASTLEGUARD on GitHub, src/diabetes.py) cuts the rows into ten folds, and compares what it "
-            "predicts for a fold with the labels of other rows. On the "
+            "The paper states neither the number of neighbours nor the test rows. The authors' published code "
+            "(hallnath1/CASTLEGUARD on GitHub, src/diabetes.py) cuts the rows into ten folds, and compares its "
+            "predictions for a fold with the labels of other rows. On the "
             f"original rows that gives {found.folds.with_others:.2%}; with the labels of the fold itself it would be "
-            f"{found.folds.with_own:.2%}. Two labels that have nothing to do with each other agree in {chance:.1%} of "
-            f"all cases, and always naming the more frequent one is right in {found.majority:.1%}: so that "
+            f"{found.folds.with_own:.2%}. Two unrelated labels agree in {chance:.1%} of all cases, "
+            f"and always predicting the more frequent one is right in {found.majority:.1%}: so this "
             "measure grows as less is learned.",
             *_SHARED_NOTES,
         ),
@@ -109,8 +109,8 @@ def _figure_5(found: Found, setting: str) -> Result:
         draw=partial(draw, found, "network", "neural network: right answers, %"),
         size=(12.5, 4.4),
         notes=(
-            "The paper's percentages are those of 163 and of 158 among 231 rows: it has one split, and its differences "
-            "are those of a few rows.",
+            "The paper's percentages are those of 163 and 158 of 231 rows: it has one split, and its differences "
+            "amount to a few rows.",
             *_SHARED_NOTES,
         ),
     )
@@ -127,9 +127,9 @@ def _figure_6(found: Found, setting: str) -> Result:
         draw=partial(draw, found, "area", "neural network: area under the ROC curve, %"),
         size=(12.5, 4.4),
         notes=(
-            "The authors' code computes the area from predicted outcomes, of which there are two; here it is that of "
-            "the predicted probabilities. Below 50 % a classifier is worse than a coin: it was trained on boxes, and "
-            "is asked about points.",
+            "The authors' code computes the area from predicted outcomes, which have two values; here it is that of "
+            "the predicted probabilities. Below 50 % a classifier is worse than a coin: it was trained on boxes and "
+            "is tested on points.",
             *_SHARED_NOTES,
         ),
     )

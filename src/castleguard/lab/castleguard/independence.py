@@ -55,9 +55,9 @@ def run(scale: Scale) -> list[Result]:
             draw=partial(_draw, paper, strict, floors),
             size=(9.5, 4.2),
             notes=(
-                "At least: a box has rows of nine other persons, so it is as wide as the way to the ninth nearest. The "
-                "mean of that, over rows and both columns, is a bound for every algorithm, even one that sees all rows "
-                "at once. It is computed for rows without noise.",
+                "At least: a box has rows of nine other persons, so it is as wide as the distance to the ninth "
+                "nearest. The mean of that, over rows and both columns, is a bound for every algorithm, even one that "
+                "sees all rows at once. It is computed for rows without noise.",
                 f"{len(others)} other samples of 1,000 rides of January 2019, with 100 simulated persons, phi=10,000 "
                 f"and all rows kept: {min(others):.4f} to {max(others):.4f}, mean {statistics.fmean(others):.4f}.",
                 "The authors' published code averages over clusters that are open at the end, and does not bound their "
@@ -109,7 +109,7 @@ def judge_value(found: Losses, floors: Mapping[float, float]) -> Claim:
         rate, least = max(above.items(), key=lambda item: item[1])
         reason = (
             f"The paper's value cannot be the mean loss of published rows: at a rate of {rate:g} no grouping can be "
-            f"below {least:.4f}. What it is the mean of, the paper does not say."
+            f"below {least:.4f}. The paper does not say what it is the mean of."
         )
     return Claim(
         paper=f"The information loss is {PAPER[0]} to {PAPER[1]}.",

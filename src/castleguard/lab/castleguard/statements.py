@@ -67,7 +67,7 @@ def judge_nearest_better(found: Found) -> Claim:
         f"{len(cells)} cells are better, or less than three points worse. As the authors' code compares: "
         f"{min(compared):.1%} to {max(compared):.1%}, {above} of {len(cells)} cells above {theirs:.1%}.",
         verdict=verdict,
-        reason="By that comparison it helps to have learned less: the more frequent outcome is then named more often."
+        reason="By that comparison learning less helps: the more frequent outcome is then predicted more often."
         if verdict == "partly"
         else "",
     )
@@ -84,7 +84,7 @@ def judge_nearest_best(found: Found) -> Claim:
         paper=f"k-NN reaches {NEAREST_BEST:.1%} at most, {_place(BEST_PLACE)}.",
         ours=f"As the authors' code compares: {_best(compared)}{there}. Held-out rows: {_best(held_out)}.",
         verdict="reproduced" if is_near and is_there else "partly" if is_near or is_there else "not reproduced",
-        reason=f"Who always names the more frequent outcome has {found.majority:.1%}.",
+        reason=f"Always predicting the more frequent outcome gives {found.majority:.1%}.",
     )
 
 
@@ -100,15 +100,15 @@ def judge_network_original(found: Found) -> Claim:
 
 def judge_network_below(found: Found) -> Claim:
     """Reproduced if every cell is below the original data in both scales, partly if three of four are in one scale."""
-    told, shares = [], []
+    parts, shares = [], []
     for at, words in _SCALES:
         control = found.original.network[at]
         below = sum(marks.network[at] < control for marks in found.paper.values())
         shares.append(below / len(found.paper))
-        told.append(f"{below} of {len(found.paper)} cells are below {control:.1%} with values {words}")
+        parts.append(f"{below} of {len(found.paper)} cells are below {control:.1%} with values {words}")
     return Claim(
         paper="Trained on anonymised data, the network is consistently below the one trained on original data.",
-        ours=f"{'; '.join(told)}.",
+        ours=f"{'; '.join(parts)}.",
         verdict="reproduced" if min(shares) == 1 else "partly" if max(shares) >= 0.75 else "not reproduced",
     )
 
@@ -125,32 +125,32 @@ def judge_network_best(found: Found) -> Claim:
 
 def judge_no_trend(found: Found) -> Claim:
     """Reproduced if neither scale correlates with log phi or the rate, partly if one does not."""
-    told, clear = [], []
+    parts, clear = [], []
     for at, words in _SCALES:
         by_phi, by_rate = _trends({key: marks.network[at] for key, marks in found.paper.items()})
-        told.append(f"{by_phi:+.2f} with log phi and {by_rate:+.2f} with the rate, values {words}")
+        parts.append(f"{by_phi:+.2f} with log phi and {by_rate:+.2f} with the rate, values {words}")
         clear.append(max(abs(by_phi), abs(by_rate)) >= _TREND)
     return Claim(
         paper="Its accuracy does not appear to clearly correlate with phi and the sampling rate.",
-        ours=f"Correlations over the cells: {'; '.join(told)}.",
+        ours=f"Correlations over the cells: {'; '.join(parts)}.",
         verdict="not reproduced" if all(clear) else "partly" if any(clear) else "reproduced",
     )
 
 
 def judge_area(found: Found) -> Claim:
     """Whether it grows: it correlates with log phi and ends 0.03 above its start, in both scales, or in one."""
-    told, grows = [], []
+    parts, grows = [], []
     phis = sorted({phi for phi, _ in found.paper})
     for at, words in _SCALES:
         grid = {key: marks.area[at] for key, marks in found.paper.items()}
         ends = [statistics.fmean(area for key, area in grid.items() if key[0] == phi) for phi in (phis[0], phis[-1])]
         trend = _trends(grid)[0]
-        told.append(f"{ends[0]:.3f} to {ends[1]:.3f}, correlation with log phi {trend:+.2f}, values {words}")
+        parts.append(f"{ends[0]:.3f} to {ends[1]:.3f}, correlation with log phi {trend:+.2f}, values {words}")
         grows.append(trend >= _TREND and ends[1] > ends[0] + _CHANCE)
     original = found.original.area
     return Claim(
         paper="The area under the ROC curve grows with phi.",
-        ours=f"From phi={phis[0]:,g} to {phis[-1]:,g}, mean over the rates: {'; '.join(told)}. Original data: "
+        ours=f"From phi={phis[0]:,g} to {phis[-1]:,g}, mean over the rates: {'; '.join(parts)}. Original data: "
         f"{original[AS_THEY_ARE]:.3f} and {original[SCALED]:.3f}.",
         verdict="reproduced" if all(grows) else "partly" if any(grows) else "not reproduced",
     )

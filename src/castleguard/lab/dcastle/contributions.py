@@ -45,7 +45,7 @@ STATED_L: Stated = {
 _GROWS = {"QI": True, "k": True, "delay": False, "n": True}
 _WHY = (
     "QI=2 are here the first two attributes in the paper's order, age and final-weight. It does not say which two it "
-    "took, and leaves out its losses: where the difference lies cannot be told."
+    "took, and omits its losses, so the cause of the difference is unknown."
 )
 
 

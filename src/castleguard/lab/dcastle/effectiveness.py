@@ -123,7 +123,7 @@ def _more(study: Study, settings: Sequence[Setting]) -> Claim:
         "Sites that do not talk lose more.",
         f"They lose more at {sum(gain > 0 for gain in found)} of {len(found)} points: {spread(found)}.",
         always([gain > 0 for gain in found]),
-        "Sites by themselves have 50 clusters to choose from, as the paper has it, those that talk 25 of their own.",
+        "Sites alone have 50 clusters to choose from, as in the paper; those that talk have 25 of their own.",
     )
 
 
@@ -171,7 +171,7 @@ def _lower_bound(study: Study, settings: Sequence[Setting]) -> Claim:
         "One site with all rows is a lower bound of the loss.",
         f"It loses no more at {sum(more >= 0 for more in found)} of {len(found)} points.",
         always([more >= 0 for more in found]),
-        "The delay counts rows of a site, so that n sites hold n times as many rows as one when a row has to leave.",
+        "The delay counts rows of a site, so n sites hold n times as many rows as one when a row has to leave.",
     )
 
 

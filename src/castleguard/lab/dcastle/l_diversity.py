@@ -130,17 +130,17 @@ def _more(study: Study, sweep: Sweep) -> Claim:
 def _reason(study: Study) -> str:
     share = study.runs.data.commonest(Setting().sensitive)
     return (
-        f"The commonest workclass has {share:.0%} of the rows, so that few clusters of k persons lack a second value; "
-        "what is left is that with l clusters are split by values, not by nearness alone."
+        f"The most common workclass has {share:.0%} of the rows, so few clusters of k persons lack a second value; the "
+        "remaining effect is that with l clusters are split by values, not by distance alone."
     )
 
 
 def _uneven(study: Study, sweep: Sweep) -> str:
     if sweep.varied == "delay":
         rows = study.runs.data.table.num_rows // sweep.base.sites
-        return f"A site has {rows:,} rows: that a delay is longer changes nothing."
+        return f"A site has {rows:,} rows: a longer delay changes nothing."
     if sweep.varied == "sites":
-        return "The more sites, the fewer rows has each to form clusters of, and sharing boxes does not make up for it."
+        return "With more sites, each has fewer rows to form clusters from, and sharing boxes does not compensate."
     return "One run per point, and the sites' choices are drawn: curves are uneven."
 
 
