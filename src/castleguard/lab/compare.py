@@ -38,7 +38,7 @@ def choose(keys: Sequence[str] = ()) -> tuple[Method, ...]:
 
 
 def compare(task: Task, methods: Sequence[Method] = METHODS) -> Iterator[Compared]:
-    """Run one method after the other. A method that cannot do the task gives the reason, and the others still run."""
+    """Run one method after another. A method that cannot do the task gives the reason, and the others still run."""
     for method in methods:
         try:
             outcome = method.publish(task)

@@ -41,7 +41,7 @@ The limits are our judgement; they are in the code beside each rule. Points of C
 difference counts beyond two standard errors; points of dCASTLE are single runs, and small differences there may be
 chance. The strict modes are shown beside the printed ones. The pages have the settings, all points, pictures, the
 command, the seed and the versions."""
-_MADE = "*Written by `castleguard reproduce`; changes by hand do not last.*"
+_MADE = "*Written by `castleguard reproduce`; manual changes are overwritten.*"
 
 
 @dataclass(frozen=True, kw_only=True)

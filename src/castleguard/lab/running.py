@@ -1,4 +1,4 @@
-"""Run experiments one after the other, each in several processes."""
+"""Run experiments one after another, each in several processes."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence

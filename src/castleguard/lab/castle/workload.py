@@ -137,8 +137,8 @@ def _result(varied: Varied, errors: Lines, alone: str, scale: Scale) -> Result:
         notes=(
             POINTS_NOTE,
             f"{queries_of(scale):,} queries per window and run, different ones in every run; the paper runs 5,000. "
-            "Windows are as long as δ, in the order of arrival; rows that do not fill one are left out. Points are means, "
-            "bars standard deviations, over the runs.",
+            "Windows are as long as δ, in the order of arrival; rows that do not fill one are left out. Points are "
+            "means, bars standard deviations, over the runs.",
             f"The sensitive attribute is not stated; it is {SENSITIVE} here, which is not among the candidates for "
             "quasi-identifiers. Nor is it stated which four attributes are used: the first four are taken, in the "
             "order of the paper's list without capital-gain and capital-loss, once with and once without final-weight.",

@@ -1,4 +1,4 @@
-"""Drawing of the figures: curves over the varied parameter, and bars of contributions. Both are readable in grey."""
+"""Draw the figures: curves over the varied parameter, and bars of contributions. Both are readable in grey."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

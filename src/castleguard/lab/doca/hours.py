@@ -49,8 +49,8 @@ def run(scale: Scale) -> list[Result]:
         f"{PAPER_SENSITIVITY:,.0f}."
     )
     shared = (
-        "Strict publishes no rows but a multiset per window: the smallest value of a window is compared with its "
-        "smallest original, and so on, which of all pairings within the windows is the kindest. By rank: so over all "
+        "Strict publishes a multiset per window instead of rows: the smallest value of a window is compared with "
+        "its smallest original, and so on, the most favourable pairing within the windows. By rank: so over all "
         "values at once, for every method.",
         "As in the paper, the domain is the range of the data and every row counts as a person. To publish such data, "
         "neither would do.",
@@ -129,7 +129,7 @@ def judge_common(found: Runs) -> Claim:
     shares = [figures.common for figures in found["DOCA, paper"]]
     mine, wide = statistics.fmean(shares), mean(found["DOCA, paper"]).common_wide
     return Claim(
-        paper=f"In the mean of five runs, {PAPER_COMMON:.2%} of both distributions intersect.",
+        paper=f"On average over five runs, {PAPER_COMMON:.2%} of both distributions intersect.",
         ours=f"{mine:.2%} over the range of the original data, {wide:.2%} over that of both.",
         verdict=_near(mine),
     )
