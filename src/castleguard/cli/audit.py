@@ -116,7 +116,7 @@ def _audit_job(path: Path, options: dict[str, Any], chosen: dict[str, Any]) -> "
     given = [name for name, value in options.items() if value is not None]
     if given:
         option = given[0].replace("_file", "").replace("_", "-")
-        raise click.UsageError(f"--{option} cannot be combined with a job file, which sets it already: remove it")
+        raise click.UsageError(f"--{option} cannot be combined with a job file, which already sets it: remove it")
     from castleguard.jobs.evaluation import audit_job
     from castleguard.jobs.load import load
 

@@ -71,7 +71,7 @@ def visits_schema_text() -> str:
 def visits(
     rows: int, *, persons: int | None = None, seed: int = 0, batch_rows: int = 1000, flaws: float = 0.0
 ) -> Iterator[pa.Table]:
-    """Yield `rows` visits of about `persons` patients (default: one for five visits), in order of arrival.
+    """Yield `rows` visits of about `persons` patients (default: one per five visits), in order of arrival.
 
     The same seed gives the same rows for every `batch_rows`. `flaws`: the share of rows with a missing age or an
     unknown district.

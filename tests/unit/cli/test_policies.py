@@ -151,7 +151,7 @@ def test_options_that_do_not_fit_are_named(run: Run, people: Path, more: tuple[s
         ),
         (
             ("--algorithm", "citadel", "--k", "5", "--delay", "9", "--order", "arrival"),
-            "order='arrival' tells which row is whose",
+            "order='arrival' reveals which row is whose",
         ),
         (("--algorithm", "castleguard", "--k", "5", "--delay", "9"), "give either epsilon (for the whole row) or phi"),
         (

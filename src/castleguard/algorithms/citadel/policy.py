@@ -106,7 +106,7 @@ class Citadel(Policy):
             )
         if self.order not in (None, "shuffled"):
             raise PolicyError(
-                f"order={self.order!r} tells which row is whose: Citadel shuffles every release (leave order out)"
+                f"order={self.order!r} reveals which row is whose: Citadel shuffles every release (omit order)"
             )
         if self.closeness is not None and self.closeness.reference in ("window", "decay"):
             raise PolicyError(

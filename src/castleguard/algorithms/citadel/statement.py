@@ -92,7 +92,7 @@ def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
     yield (
         "Not promised: a value that a person keeps over several rows, even in one release (intersection); anything "
         "against someone who adds rows or persons, or knows values of others; presence; different values within a "
-        "group unless l is asked."
+        "group unless l is set."
     )
     yield "Not promised: differential privacy."
     if policy.reuse == "off":
@@ -120,11 +120,11 @@ def _observer_limits(schema: Schema) -> Iterator[str]:
     revealing = [*schema.public, *moments]
     if revealing:
         yield (
-            f"Void against an observer who knows when: {', '.join(revealing)} can tell the rows of a release apart. So "
-            f"does any column that tells a time or a sequence."
+            f"Void against an observer who knows arrival times: {', '.join(revealing)} can distinguish the rows of a "
+            f"release. So can any column that reveals a time or a sequence."
         )
     else:
-        yield "Void against an observer who knows when if a sensitive column tells a time or a sequence."
+        yield "Void against an observer who knows arrival times if a sensitive column reveals a time or a sequence."
 
 
 def _value_limits() -> Iterator[str]:

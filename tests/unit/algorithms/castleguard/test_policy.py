@@ -46,7 +46,7 @@ def policy(base: Mapping[str, object], **changed: object) -> cg.Castleguard:
         (PAPER, {"grouping": "citadel"}, "grouping='citadel' belongs to strict mode"),
         (STRICT, {"grouping": "citadel", "max_clusters": 20}, "max_clusters belongs to grouping='castle'"),
         (STRICT, {"grouping": "citadel", "l": 2, "l_per": "person"}, "l_per belongs to grouping='castle'"),
-        (STRICT, {"grouping": "citadel", "order": "arrival"}, "order='arrival' tells which row is whose"),
+        (STRICT, {"grouping": "citadel", "order": "arrival"}, "order='arrival' reveals which row is whose"),
         (PAPER, {"noise": "edge"}, "noise='edge' belongs to strict mode"),
         (PAPER, {"clock": "time"}, "clock='time' needs max_wait"),
         (PAPER, {"range_floor": -1}, "range_floor must be a number of at least 0, got -1"),

@@ -21,8 +21,8 @@ SCHEMA = cg.Schema(
     [
         ({"delay": 3}, "delay must be at least k - 1, got delay=3 and k=5"),
         ({"release_every": 51}, "release_every must be at most the delay, got 51 and delay=50"),
-        ({"order": "arrival"}, "order='arrival' tells which row is whose"),
-        ({"order": "input"}, "order='input' tells which row is whose"),
+        ({"order": "arrival"}, "order='arrival' reveals which row is whose"),
+        ({"order": "input"}, "order='input' reveals which row is whose"),
         ({"reuse": "paper"}, "reuse must be 'off' or 'narrow', got 'paper'"),
         ({"suppression": "generalise"}, "suppression must be 'root' or 'drop', got 'generalise'"),
         ({"reuse": "narrow", "closeness": cg.Closeness(t=0.3)}, "use reuse='off' with closeness"),
@@ -33,7 +33,7 @@ SCHEMA = cg.Schema(
         ),
         (
             {"closeness": cg.Closeness(t=0.3, reference="decay", decay=0.9)},
-            "Citadel takes 'cumulative' (the rows of earlier releases) or 'public'",
+            "Citadel accepts 'cumulative' (the rows of earlier releases) or 'public'",
         ),
         ({"l": 6}, "l"),
     ],

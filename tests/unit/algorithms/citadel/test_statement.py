@@ -33,7 +33,7 @@ def test_fresh_promises_candidates_and_says_what_it_does_not() -> None:
     assert (
         "Not promised: a value that a person keeps over several rows, even in one release (intersection); anything "
         "against someone who adds rows or persons, or knows values of others; presence; different values within a "
-        "group unless l is asked."
+        "group unless l is set."
     ) in text
     assert "Not promised: differential privacy." in text
     assert "by a second run, key or policy voids the promise" in text
@@ -86,7 +86,7 @@ def test_closeness_is_to_the_rows_of_earlier_releases() -> None:
 
 def test_columns_that_tell_rows_apart_are_named() -> None:
     policy = Citadel(k=5, delay=100)
-    assert "clinic can tell the rows of a release apart" in statement(policy, schema(public=("clinic",)))
+    assert "clinic can distinguish the rows of a release" in statement(policy, schema(public=("clinic",)))
     moment = cg.Sensitive("seen", type="timestamp")
-    assert "seen can tell the rows of a release apart" in statement(policy, schema(sensitive=moment))
-    assert "if a sensitive column tells a time or a sequence" in statement(policy)
+    assert "seen can distinguish the rows of a release" in statement(policy, schema(sensitive=moment))
+    assert "if a sensitive column reveals a time or a sequence" in statement(policy)
