@@ -39,6 +39,10 @@ from castleguard.connectors.payloads import Payloads, read_lines
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long
 from castleguard.errors import InputError, OutputError
 
+# Arrow's parser would replace the signal handlers of the process during each call. A signal that arrives as a call ends
+# is lost then, and a job that is told to stop goes on. Blocks are small: their parsing need not be interruptible.
+pa.enable_signal_handlers(False)
+
 _REPLACED = "\ufffd"  # stands for a byte that is not UTF-8
 
 

@@ -1,9 +1,12 @@
 """CSV files: rows, malformed lines, output."""
 
 import csv
+import ctypes
 import datetime as dt
 import gzip
 import io
+import signal
+import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 
 from castleguard.connectors import line_files
 from castleguard.connectors.base import Reader
-from castleguard.connectors.csv import CsvReader, render
+from castleguard.connectors.csv import CsvParser, CsvReader, render
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.errors import InputError, SchemaError
 
@@ -43,6 +46,36 @@ def test_every_column_is_text_and_an_empty_value_is_null(tmp_path: Path) -> None
         {"a": None, "b": None},
         {"a": "2026-01-01", "b": "xyz"},
     ]
+
+
+def handler_of(number: signal.Signals) -> int:
+    """Address of the handler that the operating system calls for a signal."""
+    action = (ctypes.c_size_t * 32)()  # struct sigaction: the handler comes first
+    assert ctypes.CDLL(None).sigaction(int(number), None, action) == 0
+    return int(action[0])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads struct sigaction of Linux")
+def test_parsing_keeps_the_signal_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrow's own handlers would lose a signal that arrives as a call ends."""
+    found: list[int] = []
+    options = pacsv.ParseOptions
+
+    def with_probe(invalid_row_handler: object) -> pacsv.ParseOptions:
+        def probe(row: pacsv.InvalidRow) -> str:
+            found.append(handler_of(signal.SIGTERM))
+            return "skip"
+
+        return options(invalid_row_handler=probe)
+
+    monkeypatch.setattr(pacsv, "ParseOptions", with_probe)
+    before = signal.signal(signal.SIGTERM, lambda number, frame: None)
+    try:
+        expected = handler_of(signal.SIGTERM)
+        assert CsvParser(["a", "b"], ["a", "b"]).parse(b"1,2\n3\n") is not None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert found == [expected]
 
 
 def test_undeclared_columns_are_not_read(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:
     yield (
         "Not promised: a value that a person keeps over several rows, even in one release (intersection); anything "
         "against someone who adds rows or persons, or knows values of others; presence; different values within a "
-        "group unless l is set."
+        "group unless l is asked."
     )
     yield "Not promised: differential privacy."
     if policy.reuse == "off":

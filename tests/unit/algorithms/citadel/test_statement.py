@@ -33,7 +33,7 @@ def test_fresh_promises_candidates_and_says_what_it_does_not() -> None:
     assert (
         "Not promised: a value that a person keeps over several rows, even in one release (intersection); anything "
         "against someone who adds rows or persons, or knows values of others; presence; different values within a "
-        "group unless l is set."
+        "group unless l is asked."
     ) in text
     assert "Not promised: differential privacy." in text
     assert "by a second run, key or policy voids the promise" in text
