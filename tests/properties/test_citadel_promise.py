@@ -218,10 +218,10 @@ def observed(values: Values, partition: Partition) -> Observation:
 
 
 def check_posteriors(publish: Callable[[Values], Partition], rows: int, values: str, odds: Sequence[int]) -> int:
-    """Of each row, each value is as probable as it is frequent in the row's published group; whatever is published.
+    """Check that the posterior of a row's value is its frequency in the row's published group, for every output.
 
-    All worlds are gone through: every row has any of the values, independently and with these odds (whole numbers, so
-    that nothing is rounded). Returns how many different things were published.
+    Enumerates all worlds: every row has any of the values, independently and with these odds (whole numbers, to avoid
+    rounding). Returns the number of different outputs.
     """
     total: Counter[Observation] = Counter()
     having: Counter[tuple[Observation, int, str]] = Counter()

@@ -176,7 +176,7 @@ def test_categories_are_as_far_apart_as_their_lowest_common_node_is_wide() -> No
 
 
 def test_dense_neighbourhoods_come_first() -> None:
-    """Of 34 rows the first half lies on 17 points, the second on one: its rows are placed before the others."""
+    """The first 17 of 34 rows lie on 17 points, the last 17 on one point: these are placed before the others."""
     assert [depth(rows) for rows in (0, 1, 32, 33, 64, 65)] == [0, 0, 0, 1, 1, 2]
     points = [*range(17), *[90.0] * 17]
     found = spreads(Space(LINE), [Row(i, i, (float(point),)) for i, point in enumerate(points)])
@@ -450,7 +450,7 @@ def test_values_of_nobody_do_not_count_towards_l() -> None:
 
 
 def test_distributions_are_judged_as_one_group_too() -> None:
-    """Entropy of at least ln 2: one half each, and every row counts, whoever has it."""
+    """Entropy of at least ln 2: one half each, and every row counts, with or without a person."""
     shape = Shape(l=2, sizes=[3], trees=[TREE], room=0, diversity="entropy")
     citadel = Citadel(LINE, Settings(k=2, delay=100, l=2, shape=shape), InOrder())
     half = [Row(i, i, (0.0,), (i % 2,)) for i in range(4)]

@@ -374,7 +374,7 @@ class Castleguard(Castle):
         if self.noise == "edge":
             yield "The rows are declared to arrive randomised: the claim is the sender's, and is not checked here."
         yield "The bounds and values in the schema are taken to be public."
-        yield "A line of a file that is no row at all (malformed) never gets here: that it is missing is not covered."
+        yield "Malformed lines of a file are not rows and never get here: that they are missing is not covered."
         if self.rows_per_person is None and schema.person is not None:
             yield "A person with n rows has n times this epsilon: rows_per_person would bound it."
         if self.sample_rate < 1:

@@ -358,7 +358,7 @@ class Doca(Policy):
         elif schema.person is not None:
             yield "A person with n rows has n times this epsilon: rows_per_person would bound it within a window."
         yield "k counts rows, not persons. The bounds and values in the schema are taken to be public."
-        yield "A line of a file that is no row at all (malformed) never gets here: that it is missing is not covered."
+        yield "Malformed lines of a file are not rows and never get here: that they are missing is not covered."
         yield "Reports and counters are for the operator: they are not covered."
 
     def _paper_limits(self, schema: Schema) -> Iterator[str]:
