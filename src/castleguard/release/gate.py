@@ -123,8 +123,8 @@ class Gate:
     def check_joint(self, box: Box, rows: CodedRows, tokens: Persons, values: SensitiveCodes) -> bool:
         """Whether rows of this stream and of other sites may form one group in a box (docs/proofs/dcastle.md).
 
-        Rows of other sites are known by person tokens and sensitive values only; each site checks that its rows lie
-        in the box.
+        Only person tokens and sensitive values of other sites' rows are known; each site checks that its rows lie in
+        the box.
         """
         one = np.zeros(rows.person.size, dtype=np.int64)
         decisions = _new_groups(box[0][None, :], box[1][None, :], one)

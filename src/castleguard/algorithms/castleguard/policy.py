@@ -374,7 +374,7 @@ class Castleguard(Castle):
         if self.noise == "edge":
             yield "The rows are declared to arrive randomised: the claim is the sender's, and is not checked here."
         yield "The bounds and values in the schema are taken to be public."
-        yield "Malformed lines of a file are not rows and never get here: that they are missing is not covered."
+        yield "A malformed line of a file is not a row and never gets here: its absence is not covered."
         if self.rows_per_person is None and schema.person is not None:
             yield "A person with n rows has n times this epsilon: rows_per_person would bound it."
         if self.sample_rate < 1:

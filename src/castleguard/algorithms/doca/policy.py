@@ -358,7 +358,7 @@ class Doca(Policy):
         elif schema.person is not None:
             yield "A person with n rows has n times this epsilon: rows_per_person would bound it within a window."
         yield "k counts rows, not persons. The bounds and values in the schema are taken to be public."
-        yield "Malformed lines of a file are not rows and never get here: that they are missing is not covered."
+        yield "A malformed line of a file is not a row and never gets here: its absence is not covered."
         yield "Reports and counters are for the operator: they are not covered."
 
     def _paper_limits(self, schema: Schema) -> Iterator[str]:
