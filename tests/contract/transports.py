@@ -17,19 +17,19 @@ class TransportAdapter:
     """A network of one kind."""
 
     def join(self, name: str) -> Transport:
-        """A site comes."""
+        """Connect a site and return its transport."""
         raise NotImplementedError
 
     def cut(self) -> None:
-        """Nobody reaches anybody, nor the log."""
+        """Disconnect all sites from each other and from the log."""
         raise NotImplementedError
 
     def mend(self) -> None:
-        """All is as before; sites may need a moment to notice."""
+        """Reconnect all sites; they may need a moment to notice."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """The test is over."""
+        """Release the resources of the network."""
 
 
 class MemoryAdapter(TransportAdapter):

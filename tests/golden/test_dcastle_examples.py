@@ -310,7 +310,7 @@ def test_case_4_a_row_in_an_outlier_is_suppressed() -> None:
     assert gamma(net, 0) == [((0, 1), 2, 2), ((0, 2), 2, 2)]
 
 
-def test_half_of_gamma_being_larger_is_no_outlier() -> None:
+def test_cluster_is_not_an_outlier_if_half_of_gamma_is_larger() -> None:
     net = network(k=3, max_clusters=2)
     arrive(net, 0, *people(0, 50, 10, 10))
     assert shown(net.play(Expire(0)).releases) == [(0, 5, "new", [0, 1, 2], box(10, 50))]

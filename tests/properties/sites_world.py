@@ -68,7 +68,7 @@ class Disk:
 
 @dataclass(kw_only=True)
 class Reader:
-    """Whoever reads what is published: all of it, in the order of its delivery."""
+    """Reader of all published rows, in the order of their delivery."""
 
     schema: Schema
     policy: Dcastle

@@ -218,10 +218,10 @@ def observed(values: Values, partition: Partition) -> Observation:
 
 
 def check_posteriors(publish: Callable[[Values], Partition], rows: int, values: str, odds: Sequence[int]) -> int:
-    """Of each row, each value is as probable as it is frequent in the row's published group; whatever is published.
+    """Check that the posterior of a row's value is its frequency in the row's published group, for every output.
 
-    All worlds are gone through: every row has any of the values, independently and with these odds (whole numbers, so
-    that nothing is rounded). Returns how many different things were published.
+    Enumerates all worlds: every row has any of the values, independently and with these odds (whole numbers, to avoid
+    rounding). Returns the number of different outputs.
     """
     total: Counter[Observation] = Counter()
     having: Counter[tuple[Observation, int, str]] = Counter()
@@ -358,14 +358,14 @@ def test_a_stream_tells_no_more_of_a_row_than_the_values_of_its_group(new_player
 @players
 @examples(2)
 @given(small_worlds(shaped=True))
-def test_judged_distributions_tell_no_more_whoever_repeats(new_player: NewPlayer, stream: Stream) -> None:
+def test_judged_distributions_tell_no_more_with_repeated_persons(new_player: NewPlayer, stream: Stream) -> None:
     """Entropy, recursive diversity and closeness, also over several releases with a running reference."""
     check_world(new_player, stream)
 
 
 @pytest.mark.parametrize("asked", SHAPES, ids=range(len(SHAPES)))
 @pytest.mark.parametrize("delay", [3, 20])
-def test_repeated_persons_and_nobody_have_the_posterior_of_their_group(asked: dict[str, Any], delay: int) -> None:
+def test_repeated_and_missing_persons_have_the_posterior_of_their_group(asked: dict[str, Any], delay: int) -> None:
     """Persons 0 and 1 have two rows each, one row has no person; all worlds are gone through."""
     rows = CodedRows(
         quasi=np.array([[2.0], [4.0], [4.0], [2.0], [12.0], [14.0], [12.0]]),

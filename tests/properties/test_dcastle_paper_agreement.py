@@ -1,5 +1,5 @@
 """dCASTLE as printed against its transcription: the same schedule and the same draws give the same releases, messages
-and clusters, event by event and to the last bit; whatever the order in which messages arrive.
+and clusters, event by event and to the last bit, for any order in which messages arrive.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -107,7 +107,7 @@ def test_a_row_stays_hidden_although_the_second_window_depends_on_the_first() ->
         assert 0 < far <= TIGHT
 
 
-def test_a_row_of_the_second_window_stays_hidden_whatever_the_first_has_released() -> None:
+def test_row_of_the_second_window_stays_hidden_for_any_release_of_the_first() -> None:
     first, second = {A: 11}, {A: 4, C: 3}
     far = distance(law([first, second]), law([first, without(second, A)]), POLICY.epsilon)
     assert 0 < far <= TIGHT

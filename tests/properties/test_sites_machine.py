@@ -1,8 +1,8 @@
-"""Sites that publish together, whatever happens to them and to what they tell one another.
+"""Sites that publish together under faults of sites and messages.
 
-Hypothesis drives the faults and the clock, and says how life goes on after each step: how many rows arrive, how often
-something goes wrong, and a seed for what (which does not shrink). The promises are checked by a reader who sees
-nothing but what is delivered, and by the books of all sites at the end.
+Hypothesis drives the faults and the clock, and chooses what follows each step: the number of rows that arrive, the
+rate of faults, and a seed for their kind (which does not shrink). A reader who sees only delivered rows checks the
+promises, and so do the books of all sites at the end.
 """
 
 import random

@@ -9,8 +9,8 @@ Readings taken where the paper is silent or wrong:
 * Line 3 prints "suppress if random(0, 1) > beta"; here a row is kept iff U < beta, with U uniform in [0, 1). The two
   differ in an event of probability 0, and this one keeps no row at beta = 0 and every row at beta = 1.
 * Line 14 asks for t'.p, which a row that was sampled away does not have. With the clock "arrivals" every row has a
-  position, also such a one: rows leave in time whatever was sampled. With "sampled" and "time" only rows that were kept
-  have one, so that a row that was sampled away leaves no trace.
+  position, sampled away or not, so rows leave in time for every sample. With "sampled" and "time" only rows that were
+  kept have one, so that a row that was sampled away leaves no trace.
 * Line 15: t_delta may have been sampled away, or be out already. Then nothing happens.
 * "Suppress" drops the row, in line 4 and in delay_constraint.
 * The range of an attribute is 0 at its first row, which therefore gets no noise. `range_floor` is an option against it.

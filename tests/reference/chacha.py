@@ -1,9 +1,9 @@
 """Random choices by address: a ChaCha20 stream (RFC 8439) that is asked for one draw at a time.
 
 A draw belongs to (purpose, row position, index), never to a running generator, so two programs that reach the same
-event make the same choice whatever they did before. The transcription asks through `choose`; a test may hand in any
-object with a `pick`, for instance one that replays a script. CASTLEGUARD samples and perturbs with whole words, from a
-source and a key of their own: any object with a `word` will do.
+event make the same choice, regardless of earlier draws. The transcription asks through `choose`; a test may pass any
+object with a `pick`, for instance one that replays a script. CASTLEGUARD samples and perturbs with whole words, from
+a separate source and key: any object with a `word` will do.
 
 A word that hides something also belongs to what it hides, its `content`: all that the randomiser reads, as bytes. Other
 content at the same place gets other words, which have nothing to do with the first ones. The address then has a SipHash

@@ -15,7 +15,7 @@ C10  Omega has no bound here (5.1 names N_c, 4 never uses it). It is a set of ge
 C11  Outlier: "smaller in size than the majority of other clusters". CASTLE has the same words and prints its test: more
      than half of Gamma, C itself counted in Gamma, are strictly larger.
 C12  "Suppress" (case 4): output at the most general values, at once and alone.
-C14  Merge: the neighbour of least enlargement, computed anew after each merge; ties as in dBestSelection.
+C14  Merge: the neighbour of least enlargement, computed again after each merge; ties as in dBestSelection.
 D1   C.size = distinct persons here + the size that was shared (3.6). Added up, even if both count the same persons.
 D2   A shared size is the one at the time of sending. It is never renewed.
 D3   Type 2: "the cluster is updated and dOutputCluster(C) is called". Each site outputs its own rows under its own
@@ -33,8 +33,8 @@ D11  dBestSelection returns the smallest with IL <= tau, but "if no cluster with
      array" is the size of the union.
 D12  "Guarantees that a released cluster will have size > k" (4.2). Not so, by D1 to D5, and size = k is enough in 4.6.
 D13  Generalisation of a cluster with a shared part: not said. The smallest around its rows and the shared one.
-D14  Who sends which cluster: "recent (not sent before) local" ones. A site sends what it created, once, and nobody
-     sends a cluster that came from elsewhere, even when its creator has withdrawn it.
+D14  Who sends which cluster: "recent (not sent before) local" ones. A site sends what it created, once, and
+     never a cluster that came from another site, even when its creator has withdrawn it.
 D15  Size in a type 2 message: "at least k". The sender's C.size; the receiver's own rows may be in it.
 D16  dOutputCluster called for a type 2 message ends by sending one (4.8), so each site passes the news on once (5.3
      counts only one message per k rows). A message about a cluster that is not in Gamma is ignored.
@@ -49,7 +49,7 @@ D21  Case 5 "will result in" a ready cluster: asked of all of Gamma merged, each
 D22  Algorithm 4: k * |B_j| / sum is rounded up, sizes and sum are those at the head of the loop, the seed leaves its
      bucket and counts in its quota, "distance (C_sub, t_i)" is the enlargement of C_sub before T_j joins. A single
      sub-cluster with all rows of C is not C: type 3 was sent for it, and type 2 is not.
-D23  No sensitive attribute: all rows have the same value, and l = 1. Of several, the first counts (3.6: "a single").
+D23  No sensitive attribute: all rows have the same value, and l = 1. If several, the first counts (3.6: "a single").
 D24  Cases 1, 3 and 4 take a row out of C without a message; others go on counting it. So does the creator that
      deletes its empty cluster.
 D25  |Gamma| < beta counts shared clusters as well: "no new local cluster if |Gamma_x| reaches beta" (4.3).

@@ -67,7 +67,7 @@ def shifted(numbers: Sequence[int], total: int) -> list[Fraction]:
 def whole(numbers: Sequence[Fraction]) -> list[int]:
     """Largest remainders: all are rounded down, and the units this loses go to those that lost most, one each.
 
-    Of two that lost the same, the first is served first. The numbers add up to a whole number, and so does the result.
+    If two lost the same, the first is served first. The numbers add up to a whole number, and so does the result.
     """
     rounded = [floor(number) for number in numbers]
     units = sum(numbers) - sum(rounded)

@@ -16,7 +16,7 @@ from fractions import Fraction
 class Arrived:
     """A row of the input; its index in the list is its arrival."""
 
-    person: Hashable | None  # None: nobody
+    person: Hashable | None  # None: no person
     quasi: tuple[float | None, ...]  # None: no value, for the root only
 
 

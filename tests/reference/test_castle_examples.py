@@ -148,7 +148,7 @@ def test_example_5_in_the_overlap_the_cluster_is_drawn_and_not_the_least_loss(an
 
 
 def test_example_6_the_generalisation_still_fits_all_four_persons() -> None:
-    """Whoever sees C3's generalisation must reckon with each of the four; with the least loss it would be P1 or P2."""
+    """C3's generalisation may belong to any of the four; with the least loss it could only be P1 or P2."""
     can_be_published_as_c3 = set()
     has_c3_as_least_loss = set()
     for quasi in IN_C3:

@@ -470,7 +470,7 @@ def test_a_word_depends_on_its_address_only() -> None:
     assert (PURPOSES["sample"], PURPOSES["noise"], PURPOSES["response"]) == (9, 10, 11)
 
 
-def test_the_samplers_key_is_ratcheted_by_arrivals_whatever_the_clock() -> None:
+def test_sampler_key_is_ratcheted_by_arrivals_for_every_clock() -> None:
     new_key = block(tuple(SAMPLER_KEY), 0, (PURPOSES["ratchet"], 4, 0))[:8]
     expected = [random_is_below(0.5, Words(SAMPLER_KEY), arrival) for arrival in range(4)]
     expected += [random_is_below(0.5, Words(new_key), arrival) for arrival in range(4, 8)]

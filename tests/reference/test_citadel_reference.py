@@ -176,7 +176,7 @@ def test_categories_are_as_far_apart_as_their_lowest_common_node_is_wide() -> No
 
 
 def test_dense_neighbourhoods_come_first() -> None:
-    """Of 34 rows the first half lies on 17 points, the second on one: its rows are placed before the others."""
+    """The first 17 of 34 rows lie on 17 points, the last 17 on one point: these are placed before the others."""
     assert [depth(rows) for rows in (0, 1, 32, 33, 64, 65)] == [0, 0, 0, 1, 1, 2]
     points = [*range(17), *[90.0] * 17]
     found = spreads(Space(LINE), [Row(i, i, (float(point),)) for i, point in enumerate(points)])
@@ -233,21 +233,21 @@ def test_what_is_left_is_not_one_group_if_a_person_had_too_much_of_it() -> None:
     assert release.dropped == [1]  # it fits neither the group nor a root group of two persons
 
 
-def test_a_row_of_nobody_has_k_persons_beside_it() -> None:
+def test_row_without_a_person_has_k_persons_beside_it() -> None:
     stream = Stream(k=2, delay=4)
     stream.arrive(50, of=NO_PERSON)
     release = only(stream.arrive_all(52, 10, 47, 90))
     assert groups_of(release) == [("new", [0, 1, 3], (47, 53))]
 
 
-def test_a_row_of_nobody_is_not_company() -> None:
+def test_row_without_a_person_is_not_company() -> None:
     stream = Stream(k=2, delay=4)
     stream.arrive(50)
     stream.arrive(50, of=NO_PERSON)
     assert groups_of(only(stream.arrive_all(52, 10, 90))) == [("new", [0, 2], (50, 53))]
 
 
-def test_rows_of_nobody_come_last_and_join_while_they_are_no_more_than_one_kth() -> None:
+def test_rows_without_a_person_come_last_and_join_up_to_one_kth() -> None:
     stream = Stream(k=2, delay=100)
     for person in (NO_PERSON, NO_PERSON, NO_PERSON, A, B):
         stream.arrive(50, of=person)
@@ -296,7 +296,7 @@ def test_a_root_row_takes_the_oldest_rows_of_other_persons_along() -> None:
     assert list(stream.citadel.pending) == [1, 3, 5]
 
 
-def test_nobody_adds_no_person_to_the_root() -> None:
+def test_row_without_a_person_adds_no_person_to_the_root() -> None:
     stream = Stream(k=2, delay=3)
     stream.arrive(0, of=NO_PERSON, to_root=True)
     release = only(stream.arrive_all(50, 60, 70))
@@ -434,14 +434,14 @@ def test_the_root_group_is_judged_by_itself() -> None:
         ((A, B, C, D, NO_PERSON, NO_PERSON), "aaabbb", 2),
     ],
 )
-def test_values_count_that_remain_whichever_rows_are_of_nobody(
+def test_value_counts_if_any_choice_of_rows_without_a_person_leaves_it(
     of: Sequence[Hashable], letters: str, found: int
 ) -> None:
     rows = [Row(i, person, (0.0,), (letter,)) for i, (person, letter) in enumerate(zip(of, letters, strict=True))]
     assert distinct_for_certain(rows, 0) == found
 
 
-def test_values_of_nobody_do_not_count_towards_l() -> None:
+def test_values_of_rows_without_a_person_do_not_count_towards_l() -> None:
     for values, dropped in [((0, 0, 1), 3), ((0, 1, 0), 3), ((0, 1, 2), 0)]:
         stream = Stream(k=2, delay=100, l=2)
         for person, value in zip((A, B, NO_PERSON), values, strict=True):
@@ -450,7 +450,7 @@ def test_values_of_nobody_do_not_count_towards_l() -> None:
 
 
 def test_distributions_are_judged_as_one_group_too() -> None:
-    """Entropy of at least ln 2: one half each, and every row counts, whoever has it."""
+    """Entropy of at least ln 2: one half each, and every row counts, with or without a person."""
     shape = Shape(l=2, sizes=[3], trees=[TREE], room=0, diversity="entropy")
     citadel = Citadel(LINE, Settings(k=2, delay=100, l=2, shape=shape), InOrder())
     half = [Row(i, i, (0.0,), (i % 2,)) for i in range(4)]
@@ -507,7 +507,7 @@ def test_a_row_reuses_a_published_box_that_contains_its_cell() -> None:
     assert stream.flush().dropped == [3]
 
 
-def test_a_row_of_nobody_may_reuse_a_box() -> None:
+def test_row_without_a_person_may_reuse_a_box() -> None:
     stream = Stream(k=2, delay=100, reuse="narrow")
     stream.arrive_all(10, 14)
     stream.flush()

@@ -6,7 +6,7 @@ from castleguard.kernels.citadel_state import Axes, Singles
 from castleguard.kernels.compile import Int, kernel, scan_kernel
 from castleguard.kernels.loss import LEAVES, Domain, value_loss
 
-_SURE = np.float32(1 - 1e-6)  # a bound in leaf numbers is not above the loss, whatever rounding does
+_SURE = np.float32(1 - 1e-6)  # keeps a bound in leaf numbers at or below the loss despite rounding
 
 
 @scan_kernel

@@ -193,7 +193,7 @@ def test_an_interrupted_run_is_one_line_and_leaves_no_file(folder: Path, number:
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
-        # Whoever runs the tests in the background may have them ignore SIGINT; the command would inherit that.
+        # A shell that runs the tests in the background may make them ignore SIGINT; the command would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
     ) as process:
         eventually(lambda: list(folder.glob(".out.csv.*.part")) or process.poll() is not None)

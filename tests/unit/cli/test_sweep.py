@@ -131,7 +131,7 @@ def test_no_combination_at_all_is_one_sentence(sweep: Run, folder: Path) -> None
 
 @pytest.mark.compiled
 def test_a_setting_that_publishes_nothing_is_not_recommended(sweep: Run, folder: Path) -> None:
-    """Nobody is at risk then, which no figure could beat."""
+    """Its risk would be zero, the best of all settings."""
     shown = sweep("--k", "190", "--delay", "200")
     assert shown.code == 1
     assert "no setting publishes any row" in shown.err

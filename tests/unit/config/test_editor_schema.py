@@ -78,7 +78,7 @@ GOOD = {
     "whole": WHOLE,
     "least": job(),
     "broker": job(source=BROKER),
-    "not installed": job(source="{type: nats, whatever: 5}"),
+    "not installed": job(source="{type: nats, unknown: 5}"),
     "variables": job(privacy='{algorithm: castle, k: "${K}", delay: 9, mode: "${MODE}"}', metrics='{port: "${PORT}"}'),
     "closeness": job(privacy="{algorithm: castle, k: 5, delay: 9, closeness: {t: 0.3, distance: ordered}}"),
     "doca": job(privacy="{algorithm: doca, epsilon: 1, delay: 9, mode: paper, sensitivity: {age: 5}}"),

@@ -398,7 +398,7 @@ SECTIONS = st.tuples(
 @example(text=job(privacy="{algorithm: []}"))
 @example(text=job(spark="{shards: 2, settings: {x: [1]}, position: 3}"))
 @settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_whatever_stands_in_a_file_ends_in_a_job_or_in_clear_lines(tmp_path: Path, text: str) -> None:
+def test_any_text_in_a_file_gives_a_job_or_clear_lines(tmp_path: Path, text: str) -> None:
     path = tmp_path / "job.yaml"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with suppress(ConfigError):
@@ -407,7 +407,7 @@ def test_whatever_stands_in_a_file_ends_in_a_job_or_in_clear_lines(tmp_path: Pat
 
 @given(data=st.binary(max_size=300))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-def test_bytes_that_are_no_file_end_in_clear_lines(tmp_path: Path, data: bytes) -> None:
+def test_bytes_that_are_not_a_job_give_clear_lines(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "job.yaml").write_bytes(data)
     with pytest.raises(ConfigError):
         load_job(tmp_path / "job.yaml", Offered(), environ={})

@@ -62,7 +62,7 @@ def test_line_is_read_as_soon_as_it_is_written(pipe: Pipe) -> None:
     pipe.write(b"a,b\n1,2\n")
     assert values(source.read(PATIENCE)) == ["1"]
     pipe.write(b"2,")
-    assert source.read(0.05) is None, "half a line is no row"
+    assert source.read(0.05) is None, "half a line is not a row"
     pipe.write(b"3\n")
     read = source.read(PATIENCE)
     assert values(read) == ["2"]

@@ -101,7 +101,7 @@ def test_no_rows_and_rows_without_sensitive_columns_are_accepted() -> None:
     assert flip(rows_of(0)) == []
 
 
-def test_a_stream_samples_the_same_persons_whatever_rows_come_before() -> None:
+def test_stream_samples_the_same_persons_after_any_rows() -> None:
     """One more row, and rows in another order: the same persons are sampled."""
     schema = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
     policy = cg.Sdgs(k=2, sample_rate=0.5, epsilon=1, window=60)

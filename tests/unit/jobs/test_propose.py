@@ -65,7 +65,7 @@ def test_one_column_of_persons_is_chosen_and_other_identifiers_are_dropped() -> 
     assert [found.role for found in guess_roles(table)] == ["dropped", "quasi-identifier", "person"]
 
 
-def test_codes_are_labels_and_postcodes_are_no_numbers() -> None:
+def test_codes_are_labels_and_postcodes_are_not_numbers() -> None:
     assert guess([n % 3 for n in range(ROWS)], "payment_type").labels == ("0", "1", "2")
     assert guess(["01067", "10115"] * (ROWS // 2), "zip").labels == ("01067", "10115")
 
@@ -173,7 +173,7 @@ def profile(values: list[float], kind: str = "number") -> Profile:
 
 
 @given(values=st.lists(st.floats(-1e12, 1e12).map(lambda x: round(x, 3)) | st.integers(-(10**9), 10**9), min_size=1))
-def test_bounds_of_numbers_leave_room_are_no_values_and_can_be_declared(values: list[float]) -> None:
+def test_bounds_of_numbers_leave_room_differ_from_values_and_can_be_declared(values: list[float]) -> None:
     found = profile(values)
     lower, upper, step = map(float, number_domain(found))
     room = (max(values) - min(values)) / 10

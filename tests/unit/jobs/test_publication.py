@@ -14,7 +14,7 @@ def test_an_empty_part_of_a_folder_is_passed_over(tmp_path: Path) -> None:
     assert read_published(tmp_path).rows.num_rows == 1
 
 
-def test_a_damaged_part_is_refused_whatever_its_folder_is_called(tmp_path: Path) -> None:
+def test_damaged_part_is_refused_for_any_folder_name(tmp_path: Path) -> None:
     folder = tmp_path / "has no rows"
     folder.mkdir()
     (folder / "part-1.csv").write_text("age;city\n30;Oslo\n")
@@ -23,7 +23,7 @@ def test_a_damaged_part_is_refused_whatever_its_folder_is_called(tmp_path: Path)
         read_published(folder)
 
 
-def test_a_part_of_lines_that_are_no_rows_is_refused(tmp_path: Path) -> None:
+def test_part_with_lines_that_are_not_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "part-1.jsonl").write_text('{"age": 30}\n')
     (tmp_path / "part-2.jsonl").write_text('{"age"\n')
     with pytest.raises(InputError):

@@ -105,7 +105,7 @@ def test_pandas_polars_and_dicts_agree() -> None:
         assert hashes(to_table(batch).column("p")) == expected
 
 
-def test_missing_empty_blank_and_nan_persons_are_nobody() -> None:
+def test_missing_empty_blank_and_nan_persons_are_no_person() -> None:
     missing = reference(None)
     assert hashes(pa.array([None, "", "  ", "nan", "NaN"])) == [missing] * 5
     assert hashes(pa.array([None, float("nan")])) == [missing] * 2
@@ -115,12 +115,12 @@ def test_missing_empty_blank_and_nan_persons_are_nobody() -> None:
     assert missing not in hashes(pa.array(["a", "0", "null", "None"]))
 
 
-def test_a_null_inside_a_dictionary_is_nobody() -> None:
+def test_null_inside_a_dictionary_is_no_person() -> None:
     values = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 1, 0]), pa.array([None, "a"]))
     assert hashes(values) == [reference(None), reference("a"), reference(None), reference("a"), reference(None)]
 
 
-def test_a_float_that_cannot_tell_neighbours_apart_is_nobody() -> None:
+def test_float_that_cannot_tell_neighbours_apart_is_no_person() -> None:
     large = 2.0**53
     assert hashes(pa.array([large, large - 1, 1e300, float("inf")])) == [
         reference(None), reference(str(2**53 - 1)), reference(None), reference(None),
@@ -229,7 +229,7 @@ def test_booleans_are_the_numbers_that_other_formats_write_for_them() -> None:
     assert hashes(pa.array(["True", "false"])) == [reference("1"), reference("0")]
 
 
-def test_bytes_that_are_not_utf8_are_nobody() -> None:
+def test_bytes_that_are_not_utf8_are_no_person() -> None:
     assert hashes(pa.array([b"\xff", b"a", None])) == [reference(None), reference("a"), reference(None)]
 
 
@@ -260,7 +260,7 @@ def test_integers_have_the_same_hash_in_any_spelling(numbers: list[int | None]) 
 
 
 @given(st.lists(st.floats(width=64) | st.integers(-(2**54), 2**54).map(float), max_size=6))
-def test_floats_hash_like_their_text_or_are_nobody(numbers: list[float]) -> None:
+def test_floats_hash_like_their_text_or_are_no_person(numbers: list[float]) -> None:
     found = hashes(pa.array(numbers, pa.float64()))
     as_text = hashes(pa.array([repr(number) for number in numbers], pa.string()))
     exact = [number.is_integer() and abs(number) < 2**53 for number in numbers]

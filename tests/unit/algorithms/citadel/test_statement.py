@@ -70,7 +70,7 @@ def test_narrow_reuse_is_called_k_over_the_whole_publication() -> None:
         Citadel(k=5, delay=100, closeness=Closeness(t=0.3)),
     ],
 )
-def test_distributions_of_rows_promise_candidates_whoever_repeats(policy: Citadel) -> None:
+def test_distributions_of_rows_promise_candidates_with_repeated_persons(policy: Citadel) -> None:
     """Rows are counted, so a verdict does not tell which values persons share (docs/proofs/citadel.md)."""
     text = statement(policy)
     assert CANDIDATES in text

@@ -267,7 +267,7 @@ def test_error_is_that_of_the_middles() -> None:
 
 
 def test_histograms_need_no_link() -> None:
-    # Of 10, 20 and 40, the middles 10 and 20 are found again; 15 and 90 are not: 2 of 3 against 2 of 4.
+    # The middles 10 and 20 occur among 10, 20 and 40; 15 and 90 do not: 2 of 3 against 2 of 4.
     published = pa.table({"age_min": [10, 20, 10, 90], "age_max": [10, 20, 20, 90], "job": ["a"] * 4})
     (error,) = numeric_errors(published, ORIGINAL, SCHEMA)
     assert error.histogram == pytest.approx(0.5)

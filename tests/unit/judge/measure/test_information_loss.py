@@ -59,7 +59,7 @@ def test_certainty_penalty_weighs_attributes() -> None:
 
 
 def test_discernibility_is_the_sum_of_squares_and_a_whole_table_per_unpublished_row() -> None:
-    # Groups of 3, 1 and 1 rows: 9 + 1 + 1. Of 7 rows, 2 are missing: 2 * 7 more.
+    # Groups of 3, 1 and 1 rows: 9 + 1 + 1. With 2 of 7 rows missing: 2 * 7 more.
     assert measure_loss(pa.table(PUBLISHED), SCHEMA).discernibility == 11
     assert measure_loss(pa.table(PUBLISHED), SCHEMA, unpublished=2).discernibility == 11 + 14
 

@@ -67,7 +67,7 @@ def test_one_nearest_neighbour_matches_hand_computed_scores() -> None:
     test = Examples(np.array([[11.0], [19.0], [14.0]]), np.array([0, 1, 1]))
     outcome = train_and_judge(train, test, "k-NN", scaled=False, settings=QUICK, seed=0)
     assert outcome.accuracy == pytest.approx(2 / 3)
-    # Of the pairs (ill, well): 19 before 11 is right, 14 and 11 are equal, which is half: 1.5 of 2.
+    # Pairs (ill, well): 19 before 11 is right, 14 and 11 are equal, which counts half: 1.5 of 2.
     assert outcome.auc == pytest.approx(0.75)
 
 

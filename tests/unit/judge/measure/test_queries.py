@@ -66,12 +66,12 @@ def attributes(
 def test_estimate_is_the_sum_of_the_products_of_the_overlaps() -> None:
     # Asked: age in [25, 45], job under Care, illness flu.
     # Rows 1 and 2 lie in [20, 30] by a half; rows 3 and 4 in [40, 60] by a quarter.
-    # Care is all of Care and half of Any. Of the first two rows only one has the flu.
+    # Care is all of Care and half of Any. Only one of the first two rows has the flu.
     asked = (ranges([25], [45]), ranges([0], [1]), ranges([0], [0]))
     units = (0, 1, 1)
     shown = distinct(tuple(each.published for each in attributes()))
     assert counts(shown, units, asked).tolist() == [0.5 * 1 * 0 + 0.5 * 1 * 1 + 2 * (0.25 * 0.5 * 1)]
-    # The true count is 0: aged 25 is the carer with a cold, and the cook is no carer.
+    # The true count is 0: the carer aged 25 has a cold, and the cook is not a carer.
     true = distinct(tuple(each.original for each in attributes()))
     assert counts(true, units, asked).tolist() == [0]
     # With [20, 45] it is the nurse of 20.
@@ -172,7 +172,7 @@ def test_nothing_published_is_an_error_of_1() -> None:
 
 
 def test_window_error_is_the_median_and_not_the_mean() -> None:
-    # Of the intervals [x, x + 30], x up to 70, one in seven has the age 10, which is published exactly: error 0.
+    # One in seven intervals [x, x + 30], x up to 70, has the age 10, which is published exactly: error 0.
     # Three in seven have the age 50, which is not published: error 1. So 1 is the median, and 3/4 the mean.
     schema = Schema(person=None, quasi_identifiers=[Numeric("age", lower=0, upper=100)], public=["row"])
     original = pa.table({"row": [1, 2], "age": [10, 50]})

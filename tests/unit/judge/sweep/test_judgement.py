@@ -133,7 +133,7 @@ READINGS = pa.table(
 def test_error_of_a_window_is_that_of_its_sorted_values() -> None:
     first = pa.table({"age": [45.0, 15.0, 15.0, 45.0], "ward": ["b", "a", "a", "a"]})
     found = judge_windows([first, first.slice(0, 0), first.slice(0, 0)], READINGS, AGES, window=4, k=2)
-    # Sorted: 10, 20, 30, 40 against 15, 15, 45, 45: squares 25, 25, 225, 25. Of two b and two a, one is wrong.
+    # Sorted: 10, 20, 30, 40 against 15, 15, 45, 45: squares 25, 25, 225, 25. One of two b and two a is wrong.
     assert found.information_loss == pytest.approx((math.sqrt(300 / 4) / 100 + 1 / 4) / 2)
     assert (found.groups, found.smallest_group) == (2, 2)
 
