@@ -431,7 +431,7 @@ def test_snapshot_that_is_too_large_is_reported(tmp_path: Path) -> None:
     with Store(tmp_path / "state.db") as store:
         store.save(Checkpoint(number=1, position={}, snapshot=b"small"))
         store._database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1000)
-        with pytest.raises(OutputError, match="larger than"):
+        with pytest.raises(OutputError, match="exceeds the limit of a checkpoint"):
             store.save(Checkpoint(number=2, position={}, snapshot=bytes(2000)))
         latest = store.load()
         assert latest is not None

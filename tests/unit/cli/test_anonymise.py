@@ -138,7 +138,7 @@ def test_a_promise_that_cannot_be_given_is_one_line(anonymise: Run, folder: Path
 
 
 def test_an_output_without_a_folder_is_one_line(anonymise: Run, folder: Path) -> None:
-    fails(anonymise(output="missing/out.csv"), folder, "does not exist")
+    fails(anonymise(output="missing/out.csv"), folder, "no such folder")
 
 
 def test_an_existing_output_is_replaced_on_request_only(anonymise: Run, folder: Path) -> None:
