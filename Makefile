@@ -9,9 +9,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The limit per test only ends a test that hangs: the first test also compiles, and a busy machine is slow. By thread: a
 # signal waits for the kernel to return, which a hanging kernel never does.
-# Two workers more than cores, because tests with brokers mostly wait; tests/scheduling.py decides which worker runs which
-# test. ARGS=-n0 runs the tests one by one.
-WORKERS = $(shell $(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 2 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 2)')
+# One worker more than cores, because tests with brokers mostly wait; each worker loads all kernels, which costs more
+# than it gains beyond that. tests/scheduling.py decides which worker runs which test. ARGS=-n0 runs the tests one by one.
+WORKERS = $(shell $(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() + 1)')
 PYTEST = $(BIN)/python -m pytest --timeout=1800 --timeout-method=thread -n $(WORKERS)
 # The interpreter that .venv is made with; left empty, the first one found that is new enough.
 PYTHON ?=
