@@ -23,10 +23,22 @@ UNFINISHED = (".part", ".tmp")
 _HIDDEN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.part")
 _PRIVATE = 0o600
 
+_being_written: set[Path] = set()
+"""Hidden names of the files that this process has begun and not finished."""
+
 
 def is_unfinished(name: str) -> bool:
     """Whether a file name marks a file that is still being written, or hidden."""
     return name.startswith(".") or name.lower().endswith(UNFINISHED)
+
+
+def remove_unfinished() -> None:
+    """Remove the hidden files of this process.
+
+    For an interrupted command: the signal can arrive after a file is created and before the `try` that discards it.
+    """
+    for hidden in tuple(_being_written):
+        hidden.unlink(missing_ok=True)
 
 
 def name_of_leftover(name: str) -> str:
@@ -51,9 +63,11 @@ class AtomicFile:
         def opener(name: str, flags: int) -> int:
             return os.open(name, flags, mode)
 
+        _being_written.add(self._hidden)
         try:
             self._raw: IO[bytes] = open(self._hidden, "xb", opener=opener)  # noqa: SIM115 (closed by commit, discard)
         except OSError as exc:
+            _being_written.discard(self._hidden)
             raise OutputError(f"{path} cannot be written: {exc.strerror}") from exc
         compressed = path.suffix.lower() == ".gz"
         # No name and no time in the gzip header: the same rows give the same bytes.
@@ -75,6 +89,7 @@ class AtomicFile:
             with open(self._hidden, "rb") as written:
                 os.fsync(written.fileno())  # before the rename: a name must not survive a crash without its rows
             os.replace(self._hidden, self.path)
+            _being_written.discard(self._hidden)
         except OSError as exc:
             self.discard()
             raise self.failure(exc) from exc
@@ -87,6 +102,7 @@ class AtomicFile:
             except OSError:  # a full disk: unflushed bytes are removed anyway
                 continue
         self._hidden.unlink(missing_ok=True)
+        _being_written.discard(self._hidden)
 
     def failure(self, exc: OSError) -> OutputError:
         """The error to raise for an operating system error of this file."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.durable import AtomicFile, is_unfinished, name_of_leftover, write_durably
+from castleguard.durable import AtomicFile, is_unfinished, name_of_leftover, remove_unfinished, write_durably
 from castleguard.errors import OutputError
 from tests.syncs import record_syncs
 
@@ -60,3 +60,28 @@ def test_private_file_replaces_one_that_others_could_read(tmp_path: Path) -> Non
     write_durably(tmp_path / "a", b"new", private=True)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
     assert (tmp_path / "a").read_bytes() == b"new"
+
+
+def test_a_file_that_is_interrupted_while_it_is_created_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Signal(BaseException):
+        pass
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise Signal
+
+    monkeypatch.setattr("castleguard.durable.gzip.GzipFile", interrupt)  # after the file has been created
+    with pytest.raises(Signal):
+        AtomicFile(tmp_path / "out.csv.gz")
+    assert len(list(tmp_path.iterdir())) == 1
+    remove_unfinished()
+    assert not list(tmp_path.iterdir())
+
+
+def test_finished_files_are_kept_when_unfinished_ones_are_removed(tmp_path: Path) -> None:
+    AtomicFile(tmp_path / "finished").commit()
+    begun = AtomicFile(tmp_path / "begun")
+    remove_unfinished()
+    begun.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["finished"]

@@ -14,6 +14,7 @@ import click
 
 from castleguard.cli.exit_codes import exit_code
 from castleguard.cli.signals import Interrupted, cancel_repeats, handle_signals
+from castleguard.durable import remove_unfinished
 from castleguard.errors import CastleguardError
 from castleguard.version import __version__
 
@@ -81,6 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = exc.exit_code
     except Interrupted as exc:
         cancel_repeats()
+        remove_unfinished()
         _print_error(exc.message)
         # Exit at once: an interrupted compiler would print more lines while Python shuts down.
         os._exit(exc.exit_code)
