@@ -10,7 +10,7 @@ import click
 
 from castleguard.cli.audit import repeat_command, write_json
 from castleguard.cli.exit_codes import BROKEN
-from castleguard.cli.file_options import FILE
+from castleguard.cli.file_options import FILE, defaulted
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
@@ -28,24 +28,22 @@ _WIDTH = 100
     help="Also judge this epsilon; for castleguard in paper mode, judge Theorem 2 at it.",
 )
 @click.option("--claim-delta", type=click.FloatRange(0, 1), help="Delta that goes with --claim-epsilon.  [default: 0]")
-@click.option(
+@defaulted(
     "--runs",
     type=click.IntRange(20),
     default=RUNS,
-    show_default=True,
     help="Runs with and runs without each canary; half of them are the test set.",
 )
-@click.option(
+@defaulted(
     "--confidence",
     type=click.FloatRange(0.5, 1, max_open=True),
     default=0.95,
-    show_default=True,
     help="Confidence with which all bounds of a claim hold together.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), help="Processes; the result does not depend on it.  [default: one per core]"
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random draws.")
+@defaulted("--seed", type=click.IntRange(0), default=0, help="Seed of the random draws.")
 @click.option("--schema", "schema_file", type=FILE, help="YAML file with the roles of the columns of --data.")
 @click.option("--data", type=FILE, metavar="FILE", help="Use rows of this file instead of synthetic ones.")
 @click.option("--rows", type=click.IntRange(30), help="Number of rows of --data to use.  [default: set by the policy]")
