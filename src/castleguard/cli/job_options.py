@@ -1,6 +1,5 @@
 """Arguments and options of the commands that take a job file."""
 
-
 import click
 
 from castleguard.cli.file_options import FILE, defaulted
