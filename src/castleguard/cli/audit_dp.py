@@ -107,10 +107,7 @@ def dp(
         played = play_and_judge(
             setting, runs=runs, seed=seed, jobs=jobs or cores(), confidence=confidence, progress=progress
         )
-    if json_file != "-":
-        click.echo("\n".join(_wrapped(line) for line in text_of(played).splitlines()))
-    if json_file is not None:
-        write_json(json_file, played.as_json())
+    _report(text_of(played), played.as_json(), json_file)
     if html is not None:
         from castleguard.judge.game.game_page import write
 
@@ -131,12 +128,17 @@ def _one_run(
 
     seed, confidence, epsilon = chosen
     found = audit_once(policy, canaries=canaries, seed=seed, confidence=confidence, epsilon=epsilon)
-    if json_file != "-":
-        click.echo("\n".join(_wrapped(line) for line in found.text.splitlines()))
-    if json_file is not None:
-        write_json(json_file, found.as_json())
+    _report(found.text, found.as_json(), json_file)
     if not found.ok:
         ctx.exit(BROKEN)
+
+
+def _report(text: str, figures: dict[str, Any], json_file: str | None) -> None:
+    """Print the text, unless the figures are printed instead; write the figures to the file that --json names."""
+    if json_file != "-":
+        click.echo("\n".join(_wrapped(line) for line in text.splitlines()))
+    if json_file is not None:
+        write_json(json_file, figures)
 
 
 def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy: "Policy") -> "Given | None":
