@@ -32,9 +32,8 @@ from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute
 from castleguard.shards.shard import Shard
 from castleguard.spark import anonymise
-from castleguard.spark.blobs import LABEL, ROWS, part, unpack
+from castleguard.spark.blobs import LABEL, ROWS, labels_of, part, unpack
 from castleguard.spark.committed import committed
-from castleguard.spark.labels import labels_of
 from castleguard.spark.session import session
 
 if TYPE_CHECKING:

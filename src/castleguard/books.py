@@ -111,27 +111,17 @@ Report = Books
 """The public name."""
 
 
-@dataclass(kw_only=True)
 class Tally:
     """Mutable counters of one stream, the basis of its books."""
 
-    rows_in: int = 0
-    published: int = 0
-    suppressed: int = 0
-    sampled_out: int = 0
-    over_budget: int = 0
-    at_root: int = 0
-    reused: int = 0
-    gate_refused: int = 0
-    groups: int = 0
-    longest_wait: int = 0
-    handed_over: int = 0
-    undecided: int = 0
-    received: int = 0
-    rejected: dict[str, int] = field(default_factory=dict)
-    clamped: dict[str, int] = field(default_factory=dict)
-    loss: float = 0.0
-    """Information loss, summed over all rows published here."""
+    def __init__(self) -> None:
+        self.rows_in = self.published = self.suppressed = self.sampled_out = self.over_budget = 0
+        self.at_root = self.reused = self.gate_refused = self.groups = self.longest_wait = 0
+        self.handed_over = self.undecided = self.received = 0
+        self.rejected: dict[str, int] = {}
+        self.clamped: dict[str, int] = {}
+        self.loss = 0.0
+        """Information loss, summed over all rows published here."""
 
     def enter(
         self, rows: int, over_budget: int, sampled_out: int, rejected: Mapping[str, int], clamped: Mapping[str, int]
@@ -147,7 +137,7 @@ class Tally:
         """Return the books, given the current state of the stages; `waiting`: arrivals since the oldest pending row."""
         out = self.published + self.received
         return Books(
-            **{name: getattr(self, name) for name in _TALLIED if name != "longest_wait"},
+            **{name: count for name, count in self._counts().items() if name != "longest_wait"},
             rejected=dict(self.rejected),
             clamped=dict(self.clamped),
             pending=pending,
@@ -159,17 +149,16 @@ class Tally:
 
     def facts(self) -> dict[str, Any]:
         """Return the counters as JSON values for a snapshot."""
-        counts = {name: getattr(self, name) for name in _TALLIED}
-        return {"counts": counts, "rejected": self.rejected, "clamped": self.clamped, "loss": self.loss}
+        return {"counts": self._counts(), "rejected": self.rejected, "clamped": self.clamped, "loss": self.loss}
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Restore the result of `facts`."""
-        for name in _TALLIED:
+        for name in self._counts():
             setattr(self, name, facts["counts"][name])
         self.rejected, self.clamped, self.loss = facts["rejected"], facts["clamped"], facts["loss"]
 
-
-_TALLIED = tuple(each.name for each in fields(Tally) if each.name not in ("rejected", "clamped", "loss"))
+    def _counts(self) -> dict[str, int]:
+        return {name: value for name, value in vars(self).items() if name not in ("rejected", "clamped", "loss")}
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -22,11 +22,8 @@ class Flow:
         self, stream: Anonymiser, sink: Sink, clock: Clock, books: JobBooks, *, letters: bool, observed: bool
     ) -> None:
         """`letters`: write rejected rows to dead letters. `observed`: the sink is visible, so wait for window ends."""
-        self._stream = stream
-        self._sink = sink
-        self._clock = clock
-        self._books = books
-        self._letters = letters
+        self._stream, self._sink, self._clock = stream, sink, clock
+        self._books, self._letters = books, letters
         self._deliverable: pa.Schema | None = None  # the columns that the sink has accepted
         self._schedule = schedule_of(stream) if observed else None
         self.time = StreamTime(clock, stream.now)

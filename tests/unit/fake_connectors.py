@@ -11,7 +11,7 @@ import pytest
 from castleguard.config.job_file import Options
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Read
-from castleguard.connectors.formats import open_reader
+from castleguard.connectors.formats import check_batch_rows, open_reader
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import ConfigError, UnavailableError
 
@@ -26,8 +26,7 @@ class FileOptions:
     batch_rows: int = 1000
 
     def __post_init__(self) -> None:
-        if self.batch_rows < 1:
-            raise ValueError(f"batch_rows must be at least 1, got {self.batch_rows}")
+        check_batch_rows(self.batch_rows)
 
 
 @dataclass(frozen=True, kw_only=True)

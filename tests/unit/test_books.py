@@ -78,12 +78,13 @@ def test_books_of_an_earlier_version_with_fewer_counts_are_read() -> None:
 
 
 def test_tally_is_restored_from_its_facts() -> None:
-    tally = Tally(published=3, longest_wait=5, loss=1.5)
+    tally = Tally()
+    tally.published, tally.longest_wait, tally.loss = 3, 5, 1.5
     tally.enter(4, 0, 0, {"age: null": 1}, {"age": 2})
     tally.enter(1, 1, 0, {}, {"age": 1})
     again = Tally()
     again.restore(json.loads(json.dumps(tally.facts())))
-    assert again == tally
+    assert vars(again) == vars(tally)
     found = again.books(pending=0, waiting=2, open_clusters=1, threshold=0.5)
     assert (found.rows_in, found.over_budget, found.rejected, found.clamped) == (5, 1, {"age: null": 1}, {"age": 3})
     assert (found.information_loss, found.oldest_wait, found.open_clusters) == (0.5, 5, 1)

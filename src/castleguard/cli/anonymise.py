@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli.file_options import check_output, csv_output, file_options, formulas_option
+from castleguard.cli.file_options import check_output, csv_output, file_options, writing_options
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
@@ -22,10 +22,7 @@ if TYPE_CHECKING:
     type=click.Choice(["bounds", "interval", "midpoint"]),
     help="Publish a range as two columns, as one text or as its midpoint.  [default: bounds]",
 )
-@formulas_option
-@click.option("--seed", type=int, help="Make the run repeatable; for tests and experiments only.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@click.option("-q", "--quiet", is_flag=True, help="Print no progress and no summary.")
+@writing_options(quiet="Print no progress and no summary.")
 def anonymise(
     input: Path,
     output: Path,

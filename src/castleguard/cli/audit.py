@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from castleguard.cli.exit_codes import BROKEN
-from castleguard.cli.file_options import FILE, published_formulas_option
+from castleguard.cli.file_options import FILE, defaulted, link_option, published_formulas_option
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
@@ -43,28 +43,20 @@ class _WithGame(PolicyCommand):
 @click.argument("original", type=FILE, metavar="ORIGINAL")
 @click.argument("published", type=FILE, metavar="[PUBLISHED]", required=False)
 @click.option("--schema", "schema_file", type=FILE, help="YAML file that gives every column its role.")
-@click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
+@link_option
 @published_formulas_option
 @click.option("--population", type=FILE, help="File of all persons who may be in the data, with quasi-identifiers.")
-@click.option(
-    "--threshold",
-    type=float,
-    default=0.2,
-    show_default=True,
-    help="Count persons whose re-identification risk is higher.",
-)
-@click.option(
+@defaulted("--threshold", type=float, default=0.2, help="Count persons whose re-identification risk is higher.")
+@defaulted(
     "--attack-runs",
     type=click.IntRange(0),
     default=50,
-    show_default=True,
     help="Guesses in the attack that publishes the rows again; 0 skips it.",
 )
-@click.option(
+@defaulted(
     "--observed-rows",
     type=click.IntRange(0),
     default=100_000,
-    show_default=True,
     help="Rows published again for the attacker who knows arrival times (at least four delays); 0 skips it.",
 )
 @click.option("--json", "json_file", metavar="FILE", help="Write the findings as JSON; - prints them.")

@@ -10,7 +10,7 @@ import click
 
 from castleguard.cli.audit import repeat_command, write_json
 from castleguard.cli.exit_codes import BROKEN
-from castleguard.cli.file_options import FILE
+from castleguard.cli.file_options import FILE, defaulted
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
@@ -28,24 +28,22 @@ _WIDTH = 100
     help="Also judge this epsilon; for castleguard in paper mode, judge Theorem 2 at it.",
 )
 @click.option("--claim-delta", type=click.FloatRange(0, 1), help="Delta that goes with --claim-epsilon.  [default: 0]")
-@click.option(
+@defaulted(
     "--runs",
     type=click.IntRange(20),
     default=RUNS,
-    show_default=True,
     help="Runs with and runs without each canary; half of them are the test set.",
 )
-@click.option(
+@defaulted(
     "--confidence",
     type=click.FloatRange(0.5, 1, max_open=True),
     default=0.95,
-    show_default=True,
     help="Confidence with which all bounds of a claim hold together.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), help="Processes; the result does not depend on it.  [default: one per core]"
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random draws.")
+@defaulted("--seed", type=click.IntRange(0), default=0, help="Seed of the random draws.")
 @click.option("--schema", "schema_file", type=FILE, help="YAML file with the roles of the columns of --data.")
 @click.option("--data", type=FILE, metavar="FILE", help="Use rows of this file instead of synthetic ones.")
 @click.option("--rows", type=click.IntRange(30), help="Number of rows of --data to use.  [default: set by the policy]")
@@ -109,10 +107,7 @@ def dp(
         played = play_and_judge(
             setting, runs=runs, seed=seed, jobs=jobs or cores(), confidence=confidence, progress=progress
         )
-    if json_file != "-":
-        click.echo("\n".join(_wrapped(line) for line in text_of(played).splitlines()))
-    if json_file is not None:
-        write_json(json_file, played.as_json())
+    _report(text_of(played), played.as_json(), json_file)
     if html is not None:
         from castleguard.judge.game.game_page import write
 
@@ -133,12 +128,17 @@ def _one_run(
 
     seed, confidence, epsilon = chosen
     found = audit_once(policy, canaries=canaries, seed=seed, confidence=confidence, epsilon=epsilon)
-    if json_file != "-":
-        click.echo("\n".join(_wrapped(line) for line in found.text.splitlines()))
-    if json_file is not None:
-        write_json(json_file, found.as_json())
+    _report(found.text, found.as_json(), json_file)
     if not found.ok:
         ctx.exit(BROKEN)
+
+
+def _report(text: str, figures: dict[str, Any], json_file: str | None) -> None:
+    """Print the text, unless the figures are printed instead; write the figures to the file that --json names."""
+    if json_file != "-":
+        click.echo("\n".join(_wrapped(line) for line in text.splitlines()))
+    if json_file is not None:
+        write_json(json_file, figures)
 
 
 def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy: "Policy") -> "Given | None":

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import click
 
+from castleguard.cli.file_options import json_option
+
 if TYPE_CHECKING:
     from castleguard.cli.budget_answers import Answer
 
@@ -51,7 +53,7 @@ class _Options(NamedTuple):
 @click.option("--probability", type=float, help="Noise: probability that a value moves by less than the distance.")
 @click.option("--row-epsilon", type=float, help="Rows: epsilon of one row, all columns together.")
 @click.option("--rows", type=click.IntRange(min=1), help="Rows: number of rows of one person.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@json_option
 @click.pass_context
 def budget(context: click.Context, /, as_json: bool, **options: int | float | None) -> None:
     """Compute what privacy parameters promise, or which ones a promise needs. Reads no data.

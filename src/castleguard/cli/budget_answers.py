@@ -5,6 +5,7 @@ Losses are rounded up: the text never understates them.
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from castleguard.errors import PolicyError
@@ -62,11 +63,10 @@ class Solved(NamedTuple):
 
 def answer_delta(*, k: int, sample_rate: float, epsilon: float) -> Solved:
     """Delta of the given parameters."""
-    found = sdgs_delta(k=k, sample_rate=sample_rate, epsilon=epsilon)
-    tight = sdgs_delta_tight(k=k, sample_rate=sample_rate, epsilon=epsilon)
+    found, tight = _promises(sample_rate, lambda _: (k, epsilon))
     sentence = (
-        f"With k {k}, sample rate {sample_rate:g} and epsilon {epsilon:g}, delta is {rounded_up(found, 3)} "
-        f"(Theorem 2 of CASTLEGUARD). {TIGHT} is {rounded_up(tight, 3)}."
+        f"With k {k}, sample rate {sample_rate:g} and epsilon {epsilon:g}, delta is "
+        f"{rounded_up(found.dp_delta, 3)} (Theorem 2 of CASTLEGUARD). {TIGHT} is {rounded_up(tight.dp_delta, 3)}."
     )
     table = _grid(
         "delta by Theorem 2",
@@ -75,19 +75,13 @@ def answer_delta(*, k: int, sample_rate: float, epsilon: float) -> Solved:
         lambda rows, loss: rounded_up(sdgs_delta(k=int(rows), sample_rate=sample_rate, epsilon=loss), 3),
         RATE_NEEDS_MORE,
     )
-    one, other = (Promise(k, sample_rate, epsilon, delta) for delta in (found, tight))
-    return Solved(sentence, table, one, other)
+    return Solved(sentence, table, found, tight)
 
 
 def answer_k(*, sample_rate: float, epsilon: float, dp_delta: float) -> Solved:
     """Smallest k for the given epsilon and delta."""
-
-    def promise(tight: bool) -> Promise:
-        k = min_k(sample_rate=sample_rate, epsilon=epsilon, dp_delta=dp_delta, tight=tight)
-        delta = (sdgs_delta_tight if tight else sdgs_delta)(k=k, sample_rate=sample_rate, epsilon=epsilon)
-        return Promise(k, sample_rate, epsilon, delta)
-
-    found, tight = promise(False), promise(True)
+    smallest = partial(min_k, sample_rate=sample_rate, epsilon=epsilon, dp_delta=dp_delta)
+    found, tight = _promises(sample_rate, lambda tight: (smallest(tight=tight), epsilon))
     sentence = (
         f"For epsilon {epsilon:g} and delta {dp_delta:g} at sample rate {sample_rate:g}, k must be at least {found.k} "
         f"(Theorem 2 of CASTLEGUARD); delta is then {rounded_up(found.dp_delta, 3)}. "
@@ -105,13 +99,8 @@ def answer_k(*, sample_rate: float, epsilon: float, dp_delta: float) -> Solved:
 
 def answer_epsilon(*, k: int, sample_rate: float, dp_delta: float) -> Solved:
     """Smallest epsilon for the given k and delta."""
-
-    def promise(tight: bool) -> Promise:
-        epsilon = min_epsilon(k=k, sample_rate=sample_rate, dp_delta=dp_delta, tight=tight)
-        delta = (sdgs_delta_tight if tight else sdgs_delta)(k=k, sample_rate=sample_rate, epsilon=epsilon)
-        return Promise(k, sample_rate, epsilon, delta)
-
-    found, tight = promise(False), promise(True)
+    smallest = partial(min_epsilon, k=k, sample_rate=sample_rate, dp_delta=dp_delta)
+    found, tight = _promises(sample_rate, lambda tight: (k, smallest(tight=tight)))
     sentence = (
         f"With k {k}, sample rate {sample_rate:g} and delta {dp_delta:g}, epsilon is {rounded_up(found.epsilon)} "
         f"(Theorem 2 of CASTLEGUARD). {TIGHT} would allow epsilon {rounded_up(tight.epsilon)}. "
@@ -125,6 +114,17 @@ def answer_epsilon(*, k: int, sample_rate: float, dp_delta: float) -> Solved:
         NOT_REACHED,
     )
     return Solved(sentence, table, found, tight)
+
+
+def _promises(sample_rate: float, parameters: Callable[[bool], tuple[int, float]]) -> tuple[Promise, Promise]:
+    """Promises by Theorem 2 and by the smallest delta; `parameters` gives k and epsilon, and is told which is meant."""
+
+    def promise(tight: bool) -> Promise:
+        k, epsilon = parameters(tight)
+        delta = (sdgs_delta_tight if tight else sdgs_delta)(k=k, sample_rate=sample_rate, epsilon=epsilon)
+        return Promise(k, sample_rate, epsilon, delta)
+
+    return promise(False), promise(True)
 
 
 def answer_sampling(asked: str, solved: Solved, *, windows: int | None, total_delta: float | None) -> Answer:

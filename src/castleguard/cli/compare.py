@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli.file_options import FILE, schema_option
+from castleguard.cli.file_options import FILE, defaulted, json_option, schema_option, seed_option
 from castleguard.cli.many_runs import read_table, warn_once
 
 if TYPE_CHECKING:
@@ -24,13 +24,9 @@ _NAME = 36
 @schema_option
 @click.option("--k", type=int, required=True, help="Distinct persons in every published group.")
 @click.option("--delay", type=int, required=True, help="Rows that may arrive before a row must be published.")
-@click.option(
-    "--l", type=int, default=1, show_default=True, help="Distinct values of every sensitive column in every group."
-)
-@click.option(
-    "--sites", type=int, default=4, show_default=True, help="Number of sites, for sites-alone and dcastle-paper."
-)
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Epsilon of a row, for laplace.")
+@defaulted("--l", type=int, default=1, help="Distinct values of every sensitive column in every group.")
+@defaulted("--sites", type=int, default=4, help="Number of sites, for sites-alone and dcastle-paper.")
+@defaulted("--epsilon", type=float, default=1.0, help="Epsilon of a row, for laplace.")
 @click.option(
     "--methods",
     metavar="A,B",
@@ -40,8 +36,8 @@ _NAME = 36
 @click.option(
     "--on-grid", is_flag=True, help="Widen the bounds of fads, mondrian and dynamic-group to the public grid."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@seed_option
+@json_option
 def compare(
     data: Path, schema_file: Path, methods: str | None, as_json: bool, k: int, delay: int, l: int, **options: Any
 ) -> None:

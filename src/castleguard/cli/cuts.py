@@ -4,7 +4,14 @@ from pathlib import Path
 
 import click
 
-from castleguard.cli.file_options import FILE, published_formulas_option, schema_option
+from castleguard.cli.file_options import (
+    FILE,
+    check_output,
+    defaulted,
+    overwrite_option,
+    published_formulas_option,
+    schema_option,
+)
 
 
 @click.command(short_help="Choose public cut points between shards.")
@@ -19,15 +26,14 @@ from castleguard.cli.file_options import FILE, published_formulas_option, schema
     metavar="COLUMN",
     help="Quasi-identifier that may be cut; can be repeated.  [default: all except timestamps]",
 )
-@click.option(
+@defaulted(
     "--numbers",
     type=click.Choice(["bounds", "interval", "midpoint"]),
     default="bounds",
-    show_default=True,
     help="Form of the published ranges: two columns, one text or the midpoint.",
 )
 @published_formulas_option
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@overwrite_option
 def cuts(
     published: tuple[Path, ...],
     schema_file: Path,
@@ -44,7 +50,6 @@ def cuts(
     about the same number of rows each, and few published groups are cut. Without PUBLISHED the declared domain is
     halved repeatedly. Original rows are never read, because the output reveals the cut points.
     """
-    from castleguard.cli.file_options import check_output
     from castleguard.jobs.cutting import choose_cuts
     from castleguard.jobs.load import load_schema
     from castleguard.shards.cuts_file import write_cuts

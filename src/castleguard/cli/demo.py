@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from castleguard.cli.file_options import FILE, defaulted
 from castleguard.errors import OutputError
 
 if TYPE_CHECKING:
@@ -22,19 +23,16 @@ LINK = "record"
 
 
 @click.command(short_help="Anonymise a synthetic stream; needs no data.")
-@click.option("--rows", type=click.IntRange(min=1), default=300_000, show_default=True, help="Rows to generate.")
-@click.option("--k", type=int, default=10, show_default=True, help="Distinct persons in every published group.")
-@click.option("--l", type=int, default=3, show_default=True, help="Distinct diagnoses in every published group.")
-@click.option(
-    "--delay", type=int, default=2000, show_default=True, help="Rows that may arrive before a row must be published."
-)
+@defaulted("--rows", type=click.IntRange(min=1), default=300_000, help="Rows to generate.")
+@defaulted("--k", type=int, default=10, help="Distinct persons in every published group.")
+@defaulted("--l", type=int, default=3, help="Distinct diagnoses in every published group.")
+@defaulted("--delay", type=int, default=2000, help="Rows that may arrive before a row must be published.")
 @click.option("--seed", type=int, help="Make the run repeatable; another seed generates another stream.")
-@click.option(
+@defaulted(
     "--output",
     "folder",
-    type=click.Path(path_type=Path),
+    type=FILE,
     default=Path("out/demo"),
-    show_default=True,
     metavar="FOLDER",
     help="Folder for the stream, the published rows and a chart.",
 )

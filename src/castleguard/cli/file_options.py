@@ -1,7 +1,8 @@
-"""Arguments and options of the commands that turn one file into another."""
+"""Arguments and options of the commands that read and write files."""
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,22 +16,22 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path)
+_FORMULAS = click.Choice(["escape", "refuse", "keep"])
+
+defaulted = partial(click.option, show_default=True)
+"""An option whose help shows its default."""
 
 schema_option = click.option(
     "--schema", "schema_file", type=FILE, required=True, help="YAML file that gives every column its role."
 )
-_OPTIONS = (
-    click.argument("input", type=FILE, metavar="IN"),
-    click.option(
-        "-o", "--output", type=FILE, required=True, metavar="OUT", help="File to write; its extension sets the format."
-    ),
-    schema_option,
-)
-
+link_option = click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
+seed_option = defaulted("--seed", type=int, default=0, help="Seed of the random choices.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 
 formulas_option = click.option(
     "--formulas",
-    type=click.Choice(["escape", "refuse", "keep"]),
+    type=_FORMULAS,
     help="Text in CSV that a spreadsheet would run as a formula: escape it with an apostrophe, reject its row, or keep "
     "it.  [default: escape]",
 )
@@ -38,7 +39,7 @@ formulas_option = click.option(
 
 published_formulas_option = click.option(
     "--formulas",
-    type=click.Choice(["escape", "refuse", "keep"]),
+    type=_FORMULAS,
     help="The --formulas that PUBLISHED was written with, if it is CSV; escaping is undone.  [default: escape]",
 )
 """For commands that read published CSV."""
@@ -58,7 +59,35 @@ def csv_output(output: Path, formulas: str | None) -> "CsvOutput":
 
 def file_options(command: _Command) -> _Command:
     """Add IN, --output and --schema to a command."""
-    for option in reversed(_OPTIONS):
+    return _add(
+        command,
+        click.argument("input", type=FILE, metavar="IN"),
+        click.option(
+            "-o",
+            "--output",
+            type=FILE,
+            required=True,
+            metavar="OUT",
+            help="File to write; its extension sets the format.",
+        ),
+        schema_option,
+    )
+
+
+def writing_options(*, quiet: str) -> Callable[[_Command], _Command]:
+    """Add --formulas, --seed, --overwrite and --quiet, with its help, to a command."""
+    return lambda command: _add(
+        command,
+        formulas_option,
+        click.option("--seed", type=int, help="Make the run repeatable; for tests and experiments only."),
+        overwrite_option,
+        click.option("-q", "--quiet", is_flag=True, help=quiet),
+    )
+
+
+def _add(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
+    """Add options to a command, in the order of its help."""
+    for option in reversed(options):
         command = option(command)
     return command
 

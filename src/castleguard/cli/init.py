@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from castleguard.cli.file_options import FILE, defaulted
+
 if TYPE_CHECKING:
     from castleguard.jobs.propose.proposal import Proposal
 
@@ -16,16 +18,8 @@ _LINES = "check the number of values, the quotes and the encoding (UTF-8)"
 
 
 @click.command(short_help="Propose a job file for a file or folder of data.")
-@click.argument("data", type=click.Path(path_type=Path), metavar="DATA")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    default=Path("job.yaml"),
-    show_default=True,
-    metavar="JOB",
-    help="Job file to write.",
-)
+@click.argument("data", type=FILE, metavar="DATA")
+@defaulted("-o", "--output", type=FILE, default=Path("job.yaml"), metavar="JOB", help="Job file to write.")
 @click.option("--overwrite", is_flag=True, help="Replace JOB if it exists.")
 def init(data: Path, output: Path, overwrite: bool) -> None:
     """Read the first 10,000 rows of DATA and write a job file in which every role, domain and parameter is a guess.

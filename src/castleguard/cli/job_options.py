@@ -1,18 +1,17 @@
 """Arguments and options of the commands that take a job file."""
 
-from pathlib import Path
-
 import click
 
-job_argument = click.argument("job_file", type=click.Path(path_type=Path), metavar="JOB")
+from castleguard.cli.file_options import FILE, defaulted
+
+job_argument = click.argument("job_file", type=FILE, metavar="JOB")
 
 site_option = click.option("--name", metavar="SITE", help="Name of the site, for a job with several sites.")
 
-log_format_option = click.option(
+log_format_option = defaulted(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
     help="json writes starts, commits, problems and the end to standard error, one object per line.",
 )
 

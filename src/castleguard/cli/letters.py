@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from castleguard.cli.file_options import FILE
 from castleguard.cli.job_options import job_argument, site_option
 
 
@@ -11,11 +12,7 @@ from castleguard.cli.job_options import job_argument, site_option
 @job_argument
 @site_option
 @click.option(
-    "--file",
-    "file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Read another file of dead letters, encrypted with the same key.",
+    "--file", type=FILE, metavar="FILE", help="Read another file of dead letters, encrypted with the same key."
 )
 def letters(job_file: Path, name: str | None, file: Path | None) -> None:
     """Print the dead letters of the job in the file JOB, one JSON object per line, decrypted with the job's key if it

@@ -6,30 +6,31 @@ from typing import Any
 
 import click
 
-from castleguard.cli.file_options import FILE, published_formulas_option, schema_option
+from castleguard.cli.file_options import (
+    FILE,
+    defaulted,
+    json_option,
+    link_option,
+    published_formulas_option,
+    schema_option,
+)
 
 
 @click.command(short_help="Measure the utility of a published file.")
 @click.argument("original", type=FILE, metavar="ORIGINAL")
 @click.argument("published", type=FILE, metavar="PUBLISHED")
 @schema_option
-@click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
+@link_option
 @click.option("--k", type=click.IntRange(min=1), help="The promised k, to judge group sizes.")
-@click.option(
-    "--queries",
-    type=click.IntRange(min=0),
-    default=5000,
-    show_default=True,
-    help="Count queries per window; 0 skips them.",
-)
-@click.option("--selectivity", type=float, default=0.1, show_default=True, help="Share of rows that a query selects.")
+@defaulted("--queries", type=click.IntRange(min=0), default=5000, help="Count queries per window; 0 skips them.")
+@defaulted("--selectivity", type=float, default=0.1, help="Share of rows that a query selects.")
 @click.option("--window", type=click.IntRange(min=1), help="Rows per window.  [default: all rows]")
-@click.option("--sample-rate", type=float, default=1.0, show_default=True, help="Share of rows that was sampled.")
+@defaulted("--sample-rate", type=float, default=1.0, help="Share of rows that was sampled.")
 @click.option("--label", metavar="COLUMN", help="Train classifiers to predict it; needs --link and scikit-learn.")
-@click.option("--runs", type=click.IntRange(min=1), default=3, show_default=True, help="Training runs per classifier.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of queries and training.")
+@defaulted("--runs", type=click.IntRange(min=1), default=3, help="Training runs per classifier.")
+@defaulted("--seed", type=click.IntRange(min=0), default=0, help="Seed of queries and training.")
 @published_formulas_option
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@json_option
 def measure(original: Path, published: Path, schema_file: Path, as_json: bool, **options: Any) -> None:
     """Compare a PUBLISHED file with its ORIGINAL and print how much utility was lost: detail, counts, single numbers,
     and the accuracy of classifiers.

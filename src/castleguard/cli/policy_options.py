@@ -95,6 +95,18 @@ class _Shares(click.ParamType):  # type: ignore[type-arg]
             self.fail(f"{text!r} is not a number", param, ctx)
 
 
+_TYPES: "dict[str, click.ParamType[Any]]" = {
+    "count": click.INT,
+    "number": click.FLOAT,
+    "length": _Duration(whole=True),
+    "seconds": _Duration(whole=False),
+    "flag": click.BOOL,
+    "shares": _Shares(alone=False),
+    "number or shares": _Shares(alone=True),
+}
+"""By type of the parameter; others are texts."""
+
+
 class PolicyCommand(click.Command):
     """Command with the parameters of all built-in single-stream algorithms, and of a named plug-in, as options.
 
@@ -201,7 +213,7 @@ class _Offer:
         """The type of a value. If choices differ, the option offers all of them, and the policy refuses the others'."""
         singles = list(self.owners.values())
         if singles[0].type != "choice":
-            return _click_type(singles[0])
+            return _TYPES.get(singles[0].type, click.STRING)
         return click.Choice(list(dict.fromkeys(choice for single in singles for choice in single.parameter.choices)))
 
     def _list_type(self) -> CommaList:
@@ -292,26 +304,6 @@ def _singles(algorithm: str, without: Sequence[str]) -> "Iterator[Single]":
     for single in singles_of(find(algorithm)).values():
         if single.name not in without and single.within not in without:
             yield single
-
-
-def _click_type(single: "Single") -> "click.ParamType[Any]":
-    match single.type:
-        case "count":
-            return click.INT
-        case "number":
-            return click.FLOAT
-        case "length":
-            return _Duration(whole=True)
-        case "seconds":
-            return _Duration(whole=False)
-        case "flag":
-            return click.BOOL
-        case "shares":
-            return _Shares(alone=False)
-        case "number or shares":
-            return _Shares(alone=True)
-        case _:
-            return click.STRING
 
 
 def _merge_texts(owners: "Mapping[str, Single]", text_of: "Callable[[Single], str]", *, end: str) -> str:

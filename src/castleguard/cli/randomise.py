@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from castleguard.cli.file_options import check_output, csv_output, file_options, formulas_option
+from castleguard.cli.file_options import check_output, csv_output, file_options, writing_options
 
 
 @click.command(short_help="Add noise to each row of a file.")
@@ -15,10 +15,7 @@ from castleguard.cli.file_options import check_output, csv_output, file_options,
 @click.option(
     "--weight", "weights", multiple=True, metavar="COLUMN=NUMBER", help="A column's share of epsilon; can be repeated."
 )
-@formulas_option
-@click.option("--seed", type=int, help="Make the run repeatable; for tests and experiments only.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not print the privacy statement.")
+@writing_options(quiet="Do not print the privacy statement.")
 def randomise(
     input: Path,
     output: Path,

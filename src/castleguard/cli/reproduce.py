@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from castleguard.cli.exit_codes import FAILED
+from castleguard.cli.file_options import defaulted
 from castleguard.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _COLOURS = {"reproduced": "green", "partly": "yellow", "not reproduced": "red", 
 @click.option("--quick", is_flag=True, help="Few points on few rows, as a smoke test.")
 @click.option("--full", is_flag=True, help="Every point and every method; may take hours.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes.  [default: one per core]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random draws.")
+@defaulted("--seed", type=click.IntRange(0), default=0, help="Seed of the random draws.")
 @click.option("--list", "only_list", is_flag=True, help="List the experiments and whether their data is available.")
 @click.option("--download", is_flag=True, help="Download missing data from its publishers.")
 def reproduce(

@@ -5,17 +5,12 @@ from pathlib import Path
 
 import click
 
+from castleguard.cli.file_options import FILE
 from castleguard.errors import OutputError
 
 
 @click.command(short_help="Print the JSON Schema of job files, for editors.")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write to this file.  [default: standard output]",
-)
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write to this file.  [default: standard output]")
 @click.option(
     "--algorithm",
     "algorithms",

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from castleguard.cli.file_options import FILE, check_output, csv_output, formulas_option, schema_option
+from castleguard.cli.file_options import (
+    FILE,
+    check_output,
+    csv_output,
+    formulas_option,
+    overwrite_option,
+    schema_option,
+    seed_option,
+)
 from castleguard.cli.many_runs import read_table, warn_once
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
@@ -31,8 +39,8 @@ _WIDTHS = (17, 12, 12, 10, 14)
     "-o", "--output", type=FILE, metavar="OUT", help="Write the rows that all sites publish in the strict run."
 )
 @formulas_option
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it exists.")
+@seed_option
+@overwrite_option
 def simulate(
     data: Path,
     sites: int,

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from castleguard.cli.file_options import FILE, schema_option
+from castleguard.cli.file_options import FILE, defaulted, schema_option, seed_option
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 _INTERRUPTED = "interrupted; finished settings are kept: run the same command again to finish"
@@ -18,15 +18,11 @@ _INTERRUPTED = "interrupted; finished settings are kept: run the same command ag
 @click.argument("data", type=FILE, metavar="DATA")
 @schema_option
 @click.option("-o", "--output", type=FILE, required=True, metavar="OUT", help="Folder for the results.")
-@click.option(
-    "--sample",
-    type=click.IntRange(min=1),
-    default=20_000,
-    show_default=True,
-    help="Number of rows to use, from the start of DATA.",
+@defaulted(
+    "--sample", type=click.IntRange(min=1), default=20_000, help="Number of rows to use, from the start of DATA."
 )
-@click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs per setting.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random choices.")
+@defaulted("--runs", type=click.IntRange(min=1), default=1, help="Runs per setting.")
+@seed_option
 @click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one per core]")
 @click.option("--max-loss", type=click.FloatRange(0, 1), help="Largest information loss to recommend.")
 @click.option("--max-risk", type=click.FloatRange(0), help="Largest risk to recommend: mean of 1/persons, or epsilon.")

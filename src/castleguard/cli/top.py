@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 import click
 
+from castleguard.cli.file_options import defaulted
 from castleguard.cli.job_options import site_option
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Watch a running job.")
 @click.argument("job", metavar="JOB")
-@click.option("--every", type=float, default=1.0, show_default=True, help="Seconds between updates.")
+@defaulted("--every", type=float, default=1.0, help="Seconds between updates.")
 @site_option
 @click.option("--once", is_flag=True, help="Print once and exit.")
 def top(job: str, every: float, name: str | None, once: bool) -> None:

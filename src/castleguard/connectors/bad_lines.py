@@ -4,7 +4,9 @@ A conversion only counts them. A job hands each of them out once, so its reader 
 bad lines cost anything.
 """
 
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
+
+from castleguard.connectors.base import Bad
 
 KEPT_BYTES = 1 << 16  # the rest of a line is dropped
 
@@ -15,19 +17,11 @@ HALF_CHARACTER = "half of a surrogate pair"
 TOO_LONG = "longer than 16 MiB"
 
 
-class BadLine(NamedTuple):
-    """A line that is not a row."""
+class BadLine(Bad[int]):
+    """A line without its end, or its first KEPT_BYTES, that is not a row.
 
-    line: int
-    """Number of its first line in the file, from 1; in a compressed file, of the uncompressed lines."""
-    reason: str
-    """Contains no value."""
-    raw: bytes
-    """The line without its end, or its first KEPT_BYTES."""
-
-    def __repr__(self) -> str:
-        """Line number and reason, without the content."""
-        return f"BadLine(line {self.line}: {self.reason})"
+    `place` is the number of its first line in the file, from 1; in a compressed file, of the uncompressed lines.
+    """
 
 
 class BadLines:

@@ -6,7 +6,7 @@ One object serves one stream, in one thread.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -61,11 +61,13 @@ Position = dict[str, Any]
 """Position of a source as a JSON value, which only that source interprets."""
 
 
-class BadRow(NamedTuple):
+_Place = TypeVar("_Place")
+
+
+class Bad(NamedTuple, Generic[_Place]):
     """Input that cannot be read as a row."""
 
-    place: str
-    """Its place in words: "trips.csv, line 17", "trips[3] offset 1841"."""
+    place: _Place
     reason: str
     """Why it is not a row; contains no value."""
     raw: bytes
@@ -73,7 +75,11 @@ class BadRow(NamedTuple):
 
     def __repr__(self) -> str:
         """Never its content."""
-        return f"BadRow({self.place}: {self.reason})"
+        return f"{type(self).__name__}({self.place}: {self.reason})"
+
+
+class BadRow(Bad[str]):
+    """Input with its place in words: "trips.csv, line 17", "trips[3] offset 1841"."""
 
 
 class Read(NamedTuple):

@@ -176,7 +176,7 @@ class CsvReader(LineReader):
             before += count_line_ends(block[counted:start])
             counted = start
             self._bad.add(self._lines_read + before + 1, UNCLOSED_QUOTE, block[start:stop])
-        self._bad.kept.sort(key=lambda line: line.line)
+        self._bad.kept.sort(key=lambda line: line.place)
         return table
 
     def _add_bad(self, block: bytes, bad: list[pacsv.InvalidRow], spoilt: NDArray[np.bool_], *, valid: bool) -> None:

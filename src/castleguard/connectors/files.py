@@ -10,10 +10,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from castleguard.connectors.base import Position, Reader, Sink, Source
-from castleguard.connectors.csv_options import DEFAULT, CsvOutput, unfit_for_csv
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.file_source import FileSource
-from castleguard.connectors.formats import TEXT, Format, open_reader, open_writer
+from castleguard.connectors.formats import TEXT, Format, check_batch_rows, open_reader, open_writer
 from castleguard.connectors.listing import list_files
 from castleguard.connectors.registry import Connector
 from castleguard.errors import InputError
@@ -32,8 +32,7 @@ class FileSourceOptions:
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""
-        if self.batch_rows < 1:
-            raise ValueError(f"batch_rows must be at least 1, got {self.batch_rows}")
+        check_batch_rows(self.batch_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +108,6 @@ def _connector(format: Format) -> Connector:
         sink_options=CsvSinkOptions if format == "csv" else plain,
         open_source=open_source,
         open_sink=open_sink,
-        unfit=unfit_for_csv,
     )
 
 

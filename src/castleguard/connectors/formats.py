@@ -66,6 +66,12 @@ def codec(format: Format) -> Codec:
     return cast(Codec, importlib.import_module(f"castleguard.connectors.{format}").CODEC)
 
 
+def check_batch_rows(batch_rows: int) -> None:
+    """Raise ValueError for batches without rows."""
+    if batch_rows < 1:
+        raise ValueError(f"batch_rows must be at least 1, got {batch_rows}")
+
+
 def open_reader(
     path: str | Path,
     columns: Sequence[str],

@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.connectors import formats
+from castleguard.connectors.base import Bad
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.holding import check_held
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK
@@ -30,18 +31,8 @@ _FORMATS: dict[Format, formats.Format] = {"json": "jsonl", "csv": "csv", "arrow"
 _BLOCK_LINES = 256  # parsed together after a larger block failed: one bad line costs this many, not all
 
 
-class BadPayload(NamedTuple):
-    """A message, or a line of one, that is not a row."""
-
-    message: int
-    """Number of the message among those read together."""
-    reason: str
-    """Why it is not a row; contains no value."""
-    raw: bytes
-
-    def __repr__(self) -> str:
-        """Never its content."""
-        return f"BadPayload(message {self.message}: {self.reason})"
+class BadPayload(Bad[int]):
+    """A message, or a line of one, that is not a row. `place`: number of the message among those read together."""
 
 
 class Payloads(NamedTuple):
@@ -116,7 +107,7 @@ def read_lines(payloads: Sequence[bytes], format: LineFormat) -> Payloads:
         return Payloads(one_batch(table), np.arange(len(payloads)), ())
     bad: list[BadPayload] = []
     table, message = _read_blocks(_split(payloads, format, bad), format, bad)
-    return Payloads(one_batch(table), message, tuple(sorted(bad, key=lambda one: one.message)))
+    return Payloads(one_batch(table), message, tuple(sorted(bad, key=lambda one: one.place)))
 
 
 class _Lines(NamedTuple):

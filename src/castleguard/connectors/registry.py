@@ -13,6 +13,7 @@ from importlib.metadata import entry_points
 from typing import Any, get_args
 
 from castleguard.connectors.base import Position, Sink, Source, Unfit
+from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.formats import Format
 from castleguard.errors import ConfigError
 
@@ -47,8 +48,9 @@ class Connector:
     here or at the first read."""
     open_sink: Callable[[Any], Sink] | None = None
     """From options. Raises OutputError; UnavailableError here or at the first delivery."""
-    unfit: Callable[[Any], Unfit | None] | None = None
-    """From the options of a sink: the values it cannot take. Rows with them are rejected when they are read."""
+    unfit: Callable[[Any], Unfit | None] | None = unfit_for_csv
+    """From the options of a sink: the values it cannot take. Rows with them are rejected when they are read. The
+    default rejects what an option `csv` refuses."""
     exactly_once: bool = True
     """`exactly_once` of its sinks, known before one is opened."""
     check: Callable[[Any], Sequence[Finding]] | None = None

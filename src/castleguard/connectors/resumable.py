@@ -114,7 +114,7 @@ class ResumableFile:
 
 def bad_row(name: str, line: BadLine) -> BadRow:
     """A malformed line of the file of this name."""
-    return BadRow(f"{name}, line {line.line}", line.reason, line.raw)
+    return BadRow(f"{name}, line {line.place}", line.reason, line.raw)
 
 
 Change = Literal["no", "grown", "other"]

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from castleguard.connectors.bad_lines import KeepsBadLines
 from castleguard.connectors.base import Position, Read, Reader
-from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section, unfit_for_csv
-from castleguard.connectors.formats import codec
+from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
+from castleguard.connectors.formats import check_batch_rows, codec
 from castleguard.connectors.holding import check_held
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
@@ -40,8 +40,7 @@ class StdinOptions:
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""
-        if self.batch_rows < 1:
-            raise ValueError(f"batch_rows must be at least 1, got {self.batch_rows}")
+        check_batch_rows(self.batch_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,15 +201,10 @@ class StdoutSink:
             raise OutputError(f"stdout cannot be written: {exc.strerror}") from exc
 
 
-def _open_source(options: StdinOptions, columns: Sequence[str], position: Position | None) -> StdinSource:
-    return StdinSource(options, columns)
-
-
 CONNECTOR = Connector(
     source_options=StdinOptions,
     sink_options=StdoutOptions,
-    open_source=_open_source,
+    open_source=lambda options, columns, _position: StdinSource(options, columns),
     open_sink=StdoutSink,
-    unfit=unfit_for_csv,
     exactly_once=False,
 )

@@ -120,35 +120,32 @@ def make_job(
         sink = Retry(WallClock(), pace, stop or Stop()).until_available(partial(open_sink, job), "the sink")
         opened.callback(sink.close)
         check_duplicates(job, exactly_once=sink.exactly_once, allowed=allow_duplicates)
-        streams: Callable[[bytes | None], Anonymiser] = partial(make_stream, job)
-        sources, close = partial(open_source, job), _nothing
-        if job.sites is not None:
-            relay = open_relay(job)
-            opened.callback(relay.close)
-            streams, close = partial(make_site_stream, job, relay), relay.close
-            joint = job.policy.joint
-            sources = partial(sources, most=None if joint is None else joint.step)
         parts = Parts(
-            open_source=sources,
-            make_stream=streams,
+            open_source=partial(open_source, job),
+            make_stream=partial(make_stream, job),
             sink=sink,
-            close=close,
             store=store,
             letters=letters,
             identity=identity_of(job),
             manifest=manifest_of(job),
             max_reject_share=1.0 if job.dead_letter is None else job.dead_letter.max_share,
         )
+        if job.sites is not None:
+            relay = open_relay(job)
+            opened.callback(relay.close)
+            joint = job.policy.joint
+            parts = replace(
+                parts,
+                open_source=partial(open_source, job, most=None if joint is None else joint.step),
+                make_stream=partial(make_site_stream, job, relay),
+                close=relay.close,
+            )
         made = Job(parts, pace=pace, stop=stop, watch=watch)
         opened.pop_all()
     return made
 
 
 _SITE_POLL = 0.02  # seconds that a site waits for rows before it reads messages again
-
-
-def _nothing() -> None:
-    """Close nothing."""
 
 
 def check_duplicates(job: JobFile, *, exactly_once: bool, allowed: bool) -> None:

@@ -151,10 +151,8 @@ class Delivery:
         longest_wait: float,
     ) -> None:
         """`longest_wait`: maximum seconds to wait until a segment is due."""
-        self._sink = sink
-        self._letters = letters
-        self._store = store
-        self._clock = clock
+        self._sink, self._letters, self._store = sink, letters, store
+        self._clock, self._retry, self._step = clock, retry, step
         self._longest_wait = longest_wait
         self._undelivered: Checkpoint | None = None
         self.time = StreamTime(clock, -math.inf)
@@ -162,8 +160,6 @@ class Delivery:
         self.number = self.segments = 0
         """Numbers of the latest delivered commit and of its segment."""
         self._arrived = 0  # the latest segment that the sink has stored
-        self._step = step
-        self._retry = retry
 
     def finish(self) -> None:
         """Deliver a stored commit whose delivery failed: it must not be overwritten. Skip a segment that arrived."""

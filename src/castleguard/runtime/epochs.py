@@ -55,17 +55,13 @@ class Described:
 class Epoch:
     """The parts published under one statement."""
 
-    statement: str
-    """A key of `Epochs.statements`."""
-    first: int
-    """The number of its first part, if it has parts."""
-    sink: str
-    """Digest of the sink's identity."""
+    statement: str  # a key of `Epochs.statements`
+    first: int  # number of its first part, if it has parts
+    sink: str  # digest of the sink's identity
     last: int | None = None
     """The number of its last part; None while it is open, and below `first` if nothing was published."""
     ended: str | None = None
-    counts_on: bool = False
-    """Whether it adopted the row counts per person of the previous epoch."""
+    counts_on: bool = False  # whether it adopted the row counts per person of the previous epoch
 
 
 @dataclass(kw_only=True)

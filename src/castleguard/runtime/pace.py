@@ -19,17 +19,12 @@ NAP = 0.005
 class Pace:
     """Intervals and limits of a job's loop."""
 
-    every: float = 5.0
-    """Maximum seconds between two commits while there is something to commit."""
-    poll: float = 0.2
-    """Seconds that a read waits for rows before the clock is checked."""
-    most_rows: int = 500_000
-    """Released and rejected rows that trigger an early commit: bounds the memory of a segment."""
-    first_pause: float = 0.1
-    """Seconds before the first retry; doubled after each failure."""
+    every: float = 5.0  # maximum seconds between two commits while there is something to commit
+    poll: float = 0.2  # seconds that a read waits for rows before the clock is checked
+    most_rows: int = 500_000  # released and rejected rows that trigger an early commit: bounds the memory of a segment
+    first_pause: float = 0.1  # seconds before the first retry; doubled after each failure
     longest_pause: float = 30.0
-    urgent: float = 0.01
-    """Minimum seconds between two urgent commits. Commits also take at most half of the time."""
+    urgent: float = 0.01  # minimum seconds between two urgent commits; commits also take at most half of the time
 
 
 _Result = TypeVar("_Result")

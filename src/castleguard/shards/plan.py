@@ -55,8 +55,7 @@ class Plan:
     numbers: Numbers | None = None
     position: tuple[str, ...] = ()
     """Columns that define the order of rows, such as partition and offset; without them a secret shuffle does."""
-    seed: int | None = None
-    """For tests and experiments: voids the guarantee, which states that."""
+    seed: int | None = None  # for tests and experiments: voids the guarantee, which states that
 
     def __post_init__(self) -> None:
         check_schema(self.schema)

@@ -26,8 +26,7 @@ from castleguard.shards.plan import Plan, Route
 from castleguard.shards.promises import check
 from castleguard.shards.routing import HashRoute, LocalityRoute
 from castleguard.shards.shard import Outcome, Shard, derive_key
-from castleguard.spark.blobs import LABEL, ROWS, part, pieces, unpack
-from castleguard.spark.labels import labels_of
+from castleguard.spark.blobs import LABEL, ROWS, labels_of, part, pieces, unpack
 from castleguard.spark.output import output_schema, output_tables
 from castleguard.telemetry.logs import LOG
 

@@ -108,7 +108,7 @@ class FileRead:
             for batch in reader:
                 bad = reader.take_bad() if isinstance(reader, KeepsBadLines) else []
                 if bad:
-                    yield self._malformed(name, [(line.line, line.reason) for line in bad])
+                    yield self._malformed(name, [(line.place, line.reason) for line in bad])
                 if batch.num_rows:
                     yield self._placed(self._typed(batch, path), name, number)
                     number += batch.num_rows
@@ -169,7 +169,7 @@ class MessageRead:
         found = read_payloads(self.format, payloads, payload_columns, self.order)
         columns: dict[str, pa.Array] = {name: found.rows.column(name) for name in payload_columns}
         message = there[found.message]
-        bad = [(int(there[one.message]), one.reason) for one in found.bad]
+        bad = [(int(there[one.place]), one.reason) for one in found.bad]
         bad += [(int(at), "it has no value (a tombstone)") for at in np.flatnonzero(~_valid(values))]
         if self.key_column is not None:
             keys = batch.column("key").take(pa.array(message))

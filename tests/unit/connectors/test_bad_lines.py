@@ -35,7 +35,7 @@ def found_in(path: Path, columns: str = "a b", *, format: Format = "csv", block_
         with closing(open_reader(path, columns.split(), batch_rows=4, format=format)) as counting:
             assert [row for batch in counting for row in batch.to_pylist()] == rows
             assert counting.malformed == len(bad)
-    return rows, [(line.line, line.reason, line.raw) for line in bad]
+    return rows, [(line.place, line.reason, line.raw) for line in bad]
 
 
 def csv_of(folder: Path, content: bytes, columns: str = "a b") -> list[tuple[int, str, bytes]]:
@@ -176,7 +176,7 @@ def test_lines_of_compressed_files_are_kept_uncompressed(tmp_path: Path) -> None
 
 
 def test_repr_never_shows_a_line() -> None:
-    assert repr(BadLine(3, "not UTF-8", b"Zanzibar")) == "BadLine(line 3: not UTF-8)"
+    assert repr(BadLine(3, "not UTF-8", b"Zanzibar")) == "BadLine(3: not UTF-8)"
 
 
 LINES = st.lists(st.binary(max_size=12).map(lambda line: line.translate(None, b'\r\n"')), max_size=40)

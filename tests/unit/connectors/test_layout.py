@@ -13,9 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.connectors.formats import open_reader
-from castleguard.connectors.parquet_layout import check_layout
+from castleguard.connectors.parquet_layout import Compact, check_layout
 from castleguard.connectors.payloads import read_payloads
-from castleguard.connectors.thrift import Compact
 from castleguard.errors import CastleguardError, InputError
 from tests.soak import effort
 

@@ -81,7 +81,7 @@ def test_message_that_is_not_a_json_object_is_bad_and_others_are_read(bad: bytes
     read = read_json(*[GOOD_JSON] * others, bad, b'{"a": "y"}')
     assert pairs(read) == [("x", "2")] * others + [("y", None)]
     assert read.message.tolist() == [*range(others), others + 1]
-    assert [(one.message, one.raw) for one in read.bad] == [(others, bad)]
+    assert [(one.place, one.raw) for one in read.bad] == [(others, bad)]
 
 
 def test_two_broken_halves_of_an_object_are_two_bad_messages() -> None:
@@ -89,7 +89,7 @@ def test_two_broken_halves_of_an_object_are_two_bad_messages() -> None:
     read = read_json(b'{"a": "x"', b',"b": 1}', b'{"a": "y"}{"a": "z"}', b'{"a": {}', b'{"b": 1}')
     assert pairs(read) == [(None, "1")]
     assert read.message.tolist() == [4]
-    assert [one.message for one in read.bad] == [0, 1, 2, 3]
+    assert [one.place for one in read.bad] == [0, 1, 2, 3]
 
 
 def test_deep_nesting_is_bad_in_any_key() -> None:
@@ -102,7 +102,7 @@ def test_deep_nesting_is_bad_in_any_key() -> None:
 def test_bad_line_costs_only_that_line_of_its_message() -> None:
     read = read_json(b'{"a": "x"}\noops\n{"a": "y"}')
     assert pairs(read) == [("x", None), ("y", None)]
-    assert [(one.message, one.reason, one.raw) for one in read.bad] == [(0, "it is not one JSON object", b"oops")]
+    assert [(one.place, one.reason, one.raw) for one in read.bad] == [(0, "it is not one JSON object", b"oops")]
 
 
 @pytest.mark.parametrize("reader", [read_json, read_csv, read_arrow])
@@ -111,7 +111,7 @@ def test_empty_message_is_bad(reader: Any, empty: bytes) -> None:
     read = reader(empty)
     assert read.rows.num_rows == 0
     assert read.rows.schema.names == COLUMNS
-    assert [(one.message, one.raw) for one in read.bad] == [(0, empty)]
+    assert [(one.place, one.raw) for one in read.bad] == [(0, empty)]
 
 
 @pytest.mark.parametrize("reader", [read_json, read_csv, read_arrow])
@@ -141,14 +141,14 @@ def test_message_that_is_not_a_csv_row_is_bad_and_others_are_read(bad: bytes, ot
     read = read_csv(*[GOOD_CSV] * others, bad, b'y,,"4"')
     assert pairs(read) == [("x", "2")] * others + [("y", "4")]
     assert read.message.tolist() == [*range(others), others + 1]
-    assert [one.message for one in read.bad] == [others]
+    assert [one.place for one in read.bad] == [others]
     assert read.bad[0].raw == bad.strip()
 
 
 def test_byte_that_is_not_utf8_matters_only_in_declared_values() -> None:
     read = read_csv(b"x,\xff,2", "\ufffd,,3".encode(), b"\xff,,4")
     assert pairs(read) == [("x", "2"), ("\ufffd", "3")]
-    assert [(one.message, one.reason) for one in read.bad] == [(2, "it is not UTF-8")]
+    assert [(one.place, one.reason) for one in read.bad] == [(2, "it is not UTF-8")]
 
 
 @pytest.mark.parametrize("position", [0, 1])
@@ -202,7 +202,7 @@ def test_message_that_is_not_an_arrow_stream_is_bad_and_others_are_read(bad: byt
     read = read_arrow(good, bad, good)
     assert pairs(read) == [("x", 1), ("x", 1)]
     assert read.message.tolist() == [0, 2]
-    assert [one.message for one in read.bad] == [1]
+    assert [one.place for one in read.bad] == [1]
     assert reason in read.bad[0].reason
 
 
@@ -308,7 +308,7 @@ def test_rows_of_a_message_do_not_depend_on_its_neighbours(format: Format, data:
     alone = [read_payloads(format, [payload], COLUMNS, order) for payload in payloads]
     assert pairs(together) == [pair for one in alone for pair in pairs(one)]
     assert together.message.tolist() == [number for number, one in enumerate(alone) for _ in range(one.rows.num_rows)]
-    assert together.bad == tuple(bad._replace(message=number) for number, one in enumerate(alone) for bad in one.bad)
+    assert together.bad == tuple(bad._replace(place=number) for number, one in enumerate(alone) for bad in one.bad)
     assert all(one.rows.num_rows + len(one.bad) for one in alone)
 
 

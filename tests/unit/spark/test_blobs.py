@@ -1,4 +1,4 @@
-"""Blobs: every row reaches its shard unchanged."""
+"""Blobs: every row reaches its shard unchanged, and labels fall into distinct partitions of Spark."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ import castleguard as cg
 from castleguard.checkpoint.codec import table_from_bytes
 from castleguard.shards.routing import HashRoute
 from castleguard.spark import blobs
-from castleguard.spark.labels import labels_of
+from castleguard.spark.blobs import _hash, labels_of
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("x", lower=0, upper=1)])
 
@@ -46,3 +46,14 @@ def test_invalid_utf_8_counts_as_one_value() -> None:
     batch = pa.record_batch({"pid": pa.array([1, 2, 3, 4]), "x": pa.array([0.5] * 4), "s": texts})
     (found,) = blobs.part([batch], HashRoute(SCHEMA, 1), [0])
     assert table_from_bytes(found["rows"][0].as_py())["s"].to_pylist() == ["caf\ufffd", "caf\ufffd", "cafe", None]
+
+
+def test_hash_equals_that_of_spark() -> None:
+    """As `spark.range(4).select(hash(col("id").cast("int")))` says."""
+    assert [_hash(number) for number in (0, 1, 2, 3)] == [933211791, -559580957, 1765031574, -1823081949]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 7, 16])
+def test_no_two_shards_share_a_partition(shards: int) -> None:
+    labels = labels_of(shards)
+    assert sorted(_hash(label) % shards for label in labels) == list(range(shards))

@@ -6,7 +6,6 @@ Only `client` loads the client library, and late, so that a job without Kafka do
 from collections.abc import Sequence
 
 from castleguard.connectors.base import Position
-from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.kafka.client import Health, client_library, configured, error_of, partitions_of
 from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions
 from castleguard.connectors.kafka.kafka_sink import KafkaSink
@@ -67,6 +66,5 @@ CONNECTOR = Connector(
     sink_options=KafkaSinkOptions,
     open_source=open_source,
     open_sink=open_sink,
-    unfit=unfit_for_csv,
     check=check,
 )

@@ -178,7 +178,7 @@ class KafkaSource:
         full = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
         payloads = [value for value in values if value is not None]
         found = read_payloads(self._options.format, payloads, self._payload_columns, self._options.columns)
-        bad = [(int(full[one.message]), one.reason, one.raw) for one in found.bad]
+        bad = [(int(full[one.place]), one.reason, one.raw) for one in found.bad]
         if len(payloads) < len(values):
             bad += [(number, _TOMBSTONE, b"") for number, value in enumerate(values) if value is None]
         rows, message_of = found.rows, full[found.message]

@@ -3,17 +3,17 @@
 Only `connection` loads the client library, and late, so that a job without NATS does not need it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 
 from castleguard.connectors.base import Position
-from castleguard.connectors.csv_options import unfit_for_csv
 from castleguard.connectors.nats.connection import Connection
-from castleguard.connectors.nats.nats_options import NatsSinkOptions, NatsSourceOptions
+from castleguard.connectors.nats.nats_options import Access, NatsSinkOptions, NatsSourceOptions
 from castleguard.connectors.nats.nats_sink import NatsSink
 from castleguard.connectors.nats.nats_source import NatsSource
 from castleguard.connectors.nats.stream_state import look_up
 from castleguard.connectors.registry import Connector, Finding
-from castleguard.errors import ConfigError, InputError, OutputError
+from castleguard.errors import CastleguardError, ConfigError, InputError, OutputError
 
 __all__ = ["CONNECTOR", "NatsSink", "NatsSinkOptions", "NatsSource", "NatsSourceOptions", "open_sink", "open_source"]
 
@@ -26,14 +26,10 @@ def open_source(options: NatsSourceOptions, columns: Sequence[str], position: Po
             raise ConfigError(f"columns must name every value of a CSV line once: {missing[0]!r} is missing or twice")
     if options.batch_messages < 1:
         raise ConfigError(f"batch_messages must be at least 1, got {options.batch_messages}")
-    connection = Connection(options, InputError)
-    try:
+    with _connected(options, InputError) as connection:
         source = NatsSource(options, columns, connection)
         connection.run(source.begin(position))
         return source
-    except BaseException:
-        connection.close()
-        raise
 
 
 def open_sink(options: NatsSinkOptions) -> NatsSink:
@@ -42,11 +38,18 @@ def open_sink(options: NatsSinkOptions) -> NatsSink:
         raise ConfigError(f"a sink writes to one subject, without wildcards, got {options.subject!r}")
     if options.rows_per_message is not None and options.rows_per_message < 1:
         raise ConfigError(f"rows_per_message must be at least 1, got {options.rows_per_message}")
-    connection = Connection(options, OutputError)
-    try:
+    with _connected(options, OutputError) as connection:
         sink = NatsSink(options, connection)
         connection.run(sink.begin())
         return sink
+
+
+@contextmanager
+def _connected(options: Access, error: type[CastleguardError]) -> Iterator[Connection]:
+    """A connection, closed only if the block fails."""
+    connection = Connection(options, error)
+    try:
+        yield connection
     except BaseException:
         connection.close()
         raise
@@ -54,11 +57,9 @@ def open_sink(options: NatsSinkOptions) -> NatsSink:
 
 def check(options: NatsSourceOptions | NatsSinkOptions) -> list[Finding]:
     """Check that the server accepts us and has the stream. Raises UnavailableError, InputError, OutputError."""
-    connection = Connection(options, InputError if isinstance(options, NatsSourceOptions) else OutputError)
-    try:
+    error = InputError if isinstance(options, NatsSourceOptions) else OutputError
+    with closing(Connection(options, error)) as connection:
         connection.run(look_up(connection, options.stream))
-    finally:
-        connection.close()
     return [(f"the server can be reached and has the stream {options.stream}", True, "")]
 
 
@@ -67,6 +68,5 @@ CONNECTOR = Connector(
     sink_options=NatsSinkOptions,
     open_source=open_source,
     open_sink=open_sink,
-    unfit=unfit_for_csv,
     check=check,
 )

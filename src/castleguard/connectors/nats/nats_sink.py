@@ -10,6 +10,7 @@ dead, are refused. `docs/guides/nats.md` says what readers see meanwhile.
 import base64
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -47,16 +48,13 @@ class _Tail(NamedTuple):
     writer: str = ""
 
 
-class _Part(NamedTuple):
+@dataclass(frozen=True)
+class _Part:
     """A message to be sent."""
 
-    payload: bytes
+    payload: bytes = field(repr=False)
     rows: int
     """Number of the segment's rows that have arrived with it."""
-
-    def __repr__(self) -> str:
-        """Never its content."""
-        return f"_Part({self.rows})"
 
 
 class NatsSink:

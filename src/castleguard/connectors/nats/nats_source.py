@@ -99,7 +99,7 @@ class NatsSource:
         def place(row: int) -> str:
             return f"{name} {messages[int(found.message[row])].sequence}"
 
-        bad = tuple(BadRow(f"{name} {messages[one.message].sequence}", one.reason, one.raw) for one in found.bad)
+        bad = tuple(BadRow(f"{name} {messages[one.place].sequence}", one.reason, one.raw) for one in found.bad)
         return Read(found.rows, place, bad)
 
     async def _look_up(self) -> Stream:

@@ -34,10 +34,8 @@ class Section:
 class Explanation:
     """What a job does and promises. `str()` is the whole text."""
 
-    job: str
-    """The name of the job."""
-    opening: str
-    """Source and sink, in one line."""
+    job: str  # its name
+    opening: str  # source and sink, in one line
     columns: tuple[ColumnOutput, ...]
     """The output of every declared column."""
     guarantee: Guarantee
