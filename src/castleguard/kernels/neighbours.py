@@ -107,7 +107,7 @@ def list_within(domain: Domain, axes: Axes, work: Work, point: Singles, radius: 
     far = work.near[BOUND, :stretches]
     bound = work.near[BOUND, stretches : stretches + STRETCH]
     bound_distances(axes, work.outermost, point, 0, stretches, far)
-    found = 0
+    found: Int = 0
     for stretch in range(stretches):
         if far[stretch] > radius:
             continue

@@ -67,10 +67,11 @@ def test_nearest_rows_are_those_of_a_sort(rows: int) -> None:
     for at in draw.permutation(rows)[: 200 if rows > 100 else rows]:
         gone[at] = True
         wanted = int(draw.choice([1, 10, 70, 700]))
-        distance = sum(
-            (np.float32(abs(np.float32(value / 1000) - np.float32(value[at] / 1000))) for value in (x, y)),
-            np.zeros(rows, dtype=np.float32),
-        ) + np.float32(place != place[at])
+        distance: NDArray[np.float32] = np.zeros(rows, dtype=np.float32)
+        for value in (x, y):
+            coordinate = (value / 1000).astype(np.float32)
+            distance += np.abs(coordinate - coordinate[at])
+        distance += place != place[at]
         distance[gone] = np.inf
         nearest = np.lexsort((np.arange(rows), distance))[: min(wanted, np.count_nonzero(~gone))]
         ranks = np.full(rows, -1, dtype=np.int64)
