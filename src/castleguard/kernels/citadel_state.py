@@ -19,7 +19,9 @@ Keys = NDArray[np.uint64]
 PENDING_ROW = 0  # in place of a cluster's slot: the row waits
 
 PART = 32  # rows of a part of the tree at most: what one scan looks through
-BLOCK = 32  # parts that are skipped together
+BLOCK = 32  # parts that are skipped together, where a tree is small
+MANY = 300_000  # rows of a large tree at least: every part is a block
+STRETCH = 32  # blocks that are skipped together
 FEWEST = 8  # groups of a block at least
 FAR = np.float32(1e9)  # farther than any row
 
@@ -68,6 +70,7 @@ class Work(NamedTuple):
     coordinate: Singles  # (2, axes, places) of company rows by place; of candidates (before that, by rank)
     bounds: Singles  # (2, axes, parts) of the rows of each part, when the tree was made
     outer: Singles  # (2, axes, blocks) of the rows of each block
+    outermost: Singles  # (2, axes, stretches) of the rows of each stretch
     parts: Ints  # (2, parts) where a part begins, and how many rows it has
     spread: Singles  # (parts,) the width of each part
     near: Singles  # (NUMBERS, places)
@@ -75,7 +78,7 @@ class Work(NamedTuple):
     live: Ints  # (blocks,) company rows that are still there
     rank: Ranks  # (RANKS, places)
     keys: Keys  # (2, places) numbers to be sorted; persons of candidates
-    radius: Singles  # (1,) within which rows are looked for, as a multiple of the mean distance in the seed's part
+    radius: Singles  # (1,) of a search, as a multiple of what the rows around suggest: what the last search needed
     sizes: Ints  # (SIZES,)
     slots: Ints  # (LISTS, places)
     grown: Singles  # (2, axes) the box of the group in hand
@@ -99,7 +102,8 @@ EXHAUSTED = 6  # 1: the rows that are left have too few persons for a group
 LANES = 7  # parts of a block
 LINES = 8  # places of a part
 HOME = 9  # the part that the seed in hand was in
-SIZES = 10
+SEARCH = 10  # searches so far: what has been measured for which
+SIZES = 11
 
 # Rows of `Work.slots`: lists of ring slots, or what is known by ring slot.
 BY_PLACE = 0
@@ -113,7 +117,7 @@ JOINED = 7  # rows of several groups
 REUSER = 8  # rows that are published in boxes of earlier releases
 ENTRY = 9  # the entries of these boxes
 CODE = 10  # different values of the rows in hand
-SCANNED = 11  # blocks whose rows were measured
+SCANNED = 11  # by block: the last search that measured its rows
 LISTS = 12
 
 # Rows of `Work.rank`.
@@ -123,7 +127,7 @@ OF_CANDIDATE = 2
 RANKS = 3
 
 # Rows of `Work.near`.
-BOUND = 0  # least distance to each block
+BOUND = 0  # least distance to each stretch, and to each block of one
 DISTANCE = 1  # of rows by place
 HANDICAP = 2  # of candidates
 SCORE = 3  # of candidates

@@ -16,11 +16,13 @@ from castleguard.kernels.citadel_state import (
     LANES,
     LINES,
     LIVE,
+    MANY,
     OF_PLACE,
     ORDER,
     PART,
     PENDING_ROW,
     PLACE,
+    STRETCH,
     Axes,
     Singles,
     Work,
@@ -142,6 +144,12 @@ def block_count(work: Work) -> Int:
 
 
 @kernel
+def stretch_count(work: Work) -> Int:
+    """How many stretches there are."""
+    return (block_count(work) + STRETCH - 1) // STRETCH
+
+
+@kernel
 def block_rows(work: Work, block: Int) -> tuple[Int, Int]:
     """The places where a block begins and ends."""
     size = work.sizes[LANES] * work.sizes[LINES]
@@ -200,6 +208,11 @@ def fill_parts(axes: Axes, work: Work) -> None:
             find_extents(x[start:stop], lanes, low[first : first + lanes], high[first : first + lanes])
             work.outer[0, axis, block] = extent_of(low[first : first + lanes])[0]
             work.outer[1, axis, block] = extent_of(high[first : first + lanes])[1]
+        for stretch in range(stretch_count(work)):
+            first = stretch * STRETCH
+            stop = min(first + STRETCH, block_count(work))
+            work.outermost[0, axis, stretch] = extent_of(work.outer[0, axis, first:stop])[0]
+            work.outermost[1, axis, stretch] = extent_of(work.outer[1, axis, first:stop])[1]
         for part in range(parts):
             work.spread[part] += axes.scale[axis] * (high[part] - low[part])
     for block in range(parts // lanes):
@@ -217,7 +230,7 @@ def make_tree(state: State, axes: Axes, work: Work) -> None:
     while (count + (1 << depth) - 1) >> depth > PART:
         depth += 1
     work.sizes[DEPTH] = depth
-    work.sizes[LANES] = min(1 << depth, BLOCK)
+    work.sizes[LANES] = 1 if count >= MANY else min(1 << depth, BLOCK)
     work.sizes[LINES] = (count + (1 << depth) - 1) >> depth
     for rank in range(count):
         work.rank[ORDER, rank] = np.int32(rank)

@@ -111,8 +111,9 @@ def make_work(schema: Schema, policy: Citadel) -> Work:
     parts = 1
     while parts * scratch.PART < capacity:
         parts *= 2
-    blocks = -(-parts // scratch.BLOCK)
-    places = capacity + 2 * parts
+    blocks = parts if capacity >= scratch.MANY else -(-parts // scratch.BLOCK)
+    stretches = -(-blocks // scratch.STRETCH)
+    places = max(capacity + 2 * parts, stretches + scratch.STRETCH)
     groups = capacity // policy.k + 2
     entries = policy.max_reusable if policy.reuse == "narrow" else 0
     width = max(most_values(schema, policy.criteria), policy.l)
@@ -120,6 +121,7 @@ def make_work(schema: Schema, policy: Citadel) -> Work:
         coordinate=_singles(2, axes, places),
         bounds=_singles(2, axes, parts),
         outer=_singles(2, axes, blocks),
+        outermost=_singles(2, axes, stretches),
         parts=np.zeros((2, parts), dtype=np.int64),
         spread=_singles(parts),
         near=_singles(scratch.NUMBERS, places),
