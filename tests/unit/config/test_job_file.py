@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -44,7 +45,7 @@ numbers: interval
 """
 
 
-def load(folder: Path, text: str, offered: Options | None = None) -> JobFile:
+def load(folder: Path, text: str, offered: Mapping[str, Options] | None = None) -> JobFile:
     path = folder / "job.yaml"
     path.write_text(text, encoding="utf-8")
     return load_job(path, offered or Offered(), environ=ENVIRON)
