@@ -18,10 +18,7 @@ from castleguard.judge.publishing import Timed, publish_timed
 K, DELAY, ROWS = 5, 400, 4_000
 SCHEMA = cg.Schema(
     person="pid",
-    quasi_identifiers=[
-        cg.Numeric("age", lower=0, upper=100, step=1),
-        cg.Numeric("distance", lower=0, upper=100, step=1),
-    ],
+    quasi_identifiers=[cg.Numeric(name, lower=0, upper=100, step=1) for name in ("age", "distance")],
     sensitive=["diagnosis"],
 )
 

@@ -22,6 +22,7 @@ from castleguard.durable import AtomicFile
 from castleguard.testing.in_memory import MemoryParts, MemorySink
 from tests.integration.broker_kafka import shared_broker
 from tests.integration.broker_nats import NatsBroker
+from tests.integration.forwarding import ForwardingProducer
 from tests.patience import PATIENCE
 
 
@@ -235,15 +236,12 @@ class KafkaSinkAdapter(SinkAdapter):
             sink.close()
 
 
-class _DyingProducer:
+class _DyingProducer(ForwardingProducer):
     """A producer up to a moment of a delivery."""
 
     def __init__(self, producer: Any, moment: int) -> None:
-        self._producer = producer
+        super().__init__(producer)
         self._moment = moment
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
 
     def begin_transaction(self) -> None:
         self._producer.begin_transaction()

@@ -208,13 +208,24 @@ class MemoryAdapter(SourceAdapter):
         self.log.ended = True
 
 
-class NatsAdapter(SourceAdapter):
-    """A stream of a private server; every message has one entry."""
+class MessageAdapter(SourceAdapter):
+    """A broker, with one entry per message."""
 
     ends = False
     grows = True
     holds_bad = True
-    quiet_seconds = 0.1
+    quiet_seconds = 0.2
+
+    @abstractmethod
+    def publish(self, messages: Sequence[bytes]) -> None:
+        """Append messages."""
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        self.publish(as_jsonl(entries).splitlines())
+
+
+class NatsAdapter(MessageAdapter):
+    """A stream of a private server."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -222,8 +233,8 @@ class NatsAdapter(SourceAdapter):
         self.broker.start()
         self.broker.make_stream("rows", "rows")
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        self.broker.publish("rows", as_jsonl(entries).splitlines())
+    def publish(self, messages: Sequence[bytes]) -> None:
+        self.broker.publish("rows", messages)
 
     def open(self, position: Position | None = None) -> Source:
         options = nats.NatsSourceOptions(servers=self.broker.url, stream="rows", batch_messages=3, timeout=PATIENCE)
@@ -233,20 +244,15 @@ class NatsAdapter(SourceAdapter):
         self.broker.kill()
 
 
-class KafkaAdapter(SourceAdapter):
-    """A topic of a mock cluster, with rows in one partition; every message has one entry."""
-
-    ends = False
-    grows = True
-    holds_bad = True
-    quiet_seconds = 0.2
+class KafkaAdapter(MessageAdapter):
+    """A topic of a mock cluster, with rows in one partition."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.cluster = MockCluster()
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        self.cluster.write("rows", as_jsonl(entries).splitlines(), partition=1)
+    def publish(self, messages: Sequence[bytes]) -> None:
+        self.cluster.write("rows", messages, partition=1)
 
     def open(self, position: Position | None = None) -> Source:
         options = KafkaSourceOptions(brokers=self.cluster.address, topic="rows", batch_messages=3)

@@ -83,33 +83,30 @@ def through_json(position: Position) -> Position:
     return stored
 
 
-def test_all_rows_arrive_once_and_in_order(adapter: SourceAdapter) -> None:
+def read_whole(adapter: SourceAdapter) -> list[Read]:
+    """Everything that the adapter holds, read by one source."""
     adapter.add(entries_for(adapter))
     adapter.end()
     source = adapter.open()
     reads = read_all(adapter, source, len(entries_for(adapter)))
     source.close()
+    return reads
+
+
+def test_all_rows_arrive_once_and_in_order(adapter: SourceAdapter) -> None:
+    reads = read_whole(adapter)
     assert rows_of(reads) == list(range(20))
     assert len(reads) > 3, "the suite needs small reads"
 
 
 def test_bad_rows_are_handed_out_once_and_in_order(adapter: SourceAdapter) -> None:
-    adapter.add(entries_for(adapter))
-    adapter.end()
-    source = adapter.open()
-    reads = read_all(adapter, source, len(entries_for(adapter)))
-    source.close()
+    reads = read_whole(adapter)
     assert bad_of(reads) == expected_bad(adapter)
     assert all(bad.reason and bad.place for read in reads for bad in read.bad)
 
 
 def test_read_has_the_declared_columns_in_their_order(adapter: SourceAdapter) -> None:
-    adapter.add(entries_for(adapter))
-    adapter.end()
-    source = adapter.open()
-    reads = read_all(adapter, source, len(entries_for(adapter)))
-    assert {tuple(read.rows.schema.names) for read in reads} == {tuple(COLUMNS)}
-    source.close()
+    assert {tuple(read.rows.schema.names) for read in read_whole(adapter)} == {tuple(COLUMNS)}
 
 
 def test_every_row_has_its_own_place(adapter: SourceAdapter) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -12,13 +13,11 @@ from tests.golden.worlds import Written, make_rows, make_schema
 _STRICT_GUARD, _SDGS, _DOCA, _PAPER_DOCA = KINDS[2], KINDS[4], KINDS[5], KINDS[6]
 _SITES, _PAPER_SITES, _EDGE = ("dcastle", "strict"), ("dcastle", "paper"), ("local noise", "strict")
 
+_STREAMS = (("anonymise", 3), ("push", 11), ("restore", 6), ("job", 8), ("anonymise command", 3), ("shards", 4))
+"""Surfaces that publish a stream under any policy, and cases of each."""
+
 PLAN: tuple[tuple[str, tuple[tuple[str, str], ...], int], ...] = (
-    ("anonymise", KINDS, 3),
-    ("push", KINDS, 11),
-    ("restore", KINDS, 6),
-    ("job", KINDS, 8),
-    ("anonymise command", KINDS, 3),
-    ("shards", KINDS, 4),
+    *((surface, KINDS, cases) for surface, cases in _STREAMS),
     ("carry", (_STRICT_GUARD, _SDGS, _DOCA, _PAPER_DOCA), 2),
     ("edge", (_STRICT_GUARD,), 5),
     ("randomise", (_EDGE,), 10),
@@ -27,17 +26,26 @@ PLAN: tuple[tuple[str, tuple[tuple[str, str], ...], int], ...] = (
     ("simulate command", (_SITES,), 6),
     ("paper sites", (_PAPER_SITES,), 6),
     # Appended, so that the cases before keep their numbers.
-    ("anonymise", (CITADEL,), 3),
-    ("push", (CITADEL,), 11),
-    ("restore", (CITADEL,), 6),
-    ("job", (CITADEL,), 8),
-    ("anonymise command", (CITADEL,), 3),
-    ("shards", (CITADEL,), 4),
+    *((surface, (CITADEL,), cases) for surface, cases in _STREAMS),
 )
 """Surface, algorithms and modes, and cases of each."""
 
+
+class Slot(NamedTuple):
+    """The place of a case in the plan."""
+
+    surface: str
+    """What is called."""
+    algorithm: str
+    """As job files name it."""
+    mode: str
+    """strict or paper."""
+    repeat: int
+    """Its number among the cases with the same surface, algorithm and mode."""
+
+
 _ALL = [
-    (surface, algorithm, mode, repeat)
+    Slot(surface, algorithm, mode, repeat)
     for surface, kinds, repeats in PLAN
     for repeat in range(repeats)
     for algorithm, mode in kinds
@@ -57,24 +65,9 @@ class Case:
     number: int
 
     @property
-    def surface(self) -> str:
-        """What is called."""
-        return _ALL[self.number][0]
-
-    @property
-    def algorithm(self) -> str:
-        """As job files name it."""
-        return _ALL[self.number][1]
-
-    @property
-    def mode(self) -> str:
-        """strict or paper."""
-        return _ALL[self.number][2]
-
-    @property
-    def repeat(self) -> int:
-        """Its number among the cases with the same surface, algorithm and mode."""
-        return _ALL[self.number][3]
+    def slot(self) -> Slot:
+        """Its place in the plan."""
+        return _ALL[self.number]
 
     @property
     def seed(self) -> int:
@@ -88,10 +81,10 @@ class Case:
     @cached_property
     def _made(self) -> tuple[Written, Written]:
         draws = self.draws("policy")
-        algorithm = "castleguard" if self.algorithm == "local noise" else self.algorithm
-        clock = self.surface not in _WITHOUT_CLOCK
-        policy, traits = make_policy(draws, algorithm, self.mode, clock=clock)
-        schema = make_schema(draws, replace(traits, rich=self.surface in _IN_MEMORY))
+        algorithm = "castleguard" if self.slot.algorithm == "local noise" else self.slot.algorithm
+        clock = self.slot.surface not in _WITHOUT_CLOCK
+        policy, traits = make_policy(draws, algorithm, self.slot.mode, clock=clock)
+        schema = make_schema(draws, replace(traits, rich=self.slot.surface in _IN_MEMORY))
         return split_budget(draws, policy, schema), schema
 
     @property
@@ -113,8 +106,8 @@ class Case:
     def rows(self) -> pa.Table:
         """What arrives."""
         draws = self.draws("rows")
-        most = _MOST_ROWS.get(self.surface, 1000)
-        least = 400 if self.algorithm == "sdgs" else 250
+        most = _MOST_ROWS.get(self.slot.surface, 1000)
+        least = 400 if self.slot.algorithm == "sdgs" else 250
         return make_rows(draws, self.schema, draws.whole(least, most), messy=draws.chance(0.7))
 
     def describe(self) -> str:
@@ -128,4 +121,4 @@ class Case:
         hidden = [entry if isinstance(entry, str) else entry["name"] for entry in self.schema.get("sensitive", ())]
         columns = " | ".join(" ".join(names) for names in (roles, hidden, self.schema.get("public", ())))
         person = "persons" if self.schema["person"] is not None else "no persons"
-        return f"{self.surface}, {self.algorithm} {self.mode}: {parameters}; {person} | {columns}"
+        return f"{self.slot.surface}, {self.slot.algorithm} {self.slot.mode}: {parameters}; {person} | {columns}"

@@ -30,7 +30,7 @@ _SITE_OPTIONS = ("k", "l", "delay", "max_clusters", "loss_window", "reuse", "sup
 
 def run_case(case: Case, folder: Path) -> Outcome:
     """Publish the rows of a case."""
-    return _SURFACES[case.surface](case, folder)
+    return _SURFACES[case.slot.surface](case, folder)
 
 
 def _anonymise(case: Case, folder: Path) -> Outcome:
@@ -91,7 +91,7 @@ def _carry(case: Case, folder: Path) -> Outcome:
 def _job(case: Case, folder: Path) -> Outcome:
     """A job file: from files of one format to parts of another, in one run or in two."""
     outcome, draws = Outcome(), case.draws("surface")
-    sink, source = FORMATS[case.repeat % len(FORMATS)], draws.pick(FORMATS)
+    sink, source = FORMATS[case.slot.repeat % len(FORMATS)], draws.pick(FORMATS)
     kept, runs = draws.chance(0.7), draws.whole(1, 2)
     job: dict[str, Any] = {
         "source": {"type": source, "path": "in/", "batch_rows": draws.pick([50, 333, 65536])},
@@ -133,7 +133,7 @@ def _anonymise_command(case: Case, folder: Path) -> Outcome:
     write_rows(case.rows, source)
     numbers = _pick_numbers(case, draws)
     given = {name: case.policy[name] for name in _OPTIONS if name in case.policy}
-    given |= {"algorithm": case.algorithm, "seed": case.seed, **({} if numbers is None else {"numbers": numbers})}
+    given |= {"algorithm": case.slot.algorithm, "seed": case.seed, **({} if numbers is None else {"numbers": numbers})}
     closeness = case.policy.get("closeness", {})
     given |= {name: closeness[name] for name in ("t", "distance", "burn_in") if name in closeness}
     _run_on_file("anonymise", case, source, output, given)
@@ -205,7 +205,7 @@ def _noise(case: Case) -> dict[str, Any]:
 def _simulate(case: Case, folder: Path) -> Outcome:
     """Several sites in one process, with and without faults."""
     outcome, draws = Outcome(), case.draws("surface")
-    loss = 0.02 if case.repeat % 4 == 1 else 0.0
+    loss = 0.02 if case.slot.repeat % 4 == 1 else 0.0
     faults = shim.Faults(loss=loss, doubled=0.05, delay=2) if draws.chance(0.4) else None
     found = shim.simulate(
         case.rows,
@@ -238,7 +238,7 @@ def _shards(case: Case, folder: Path) -> Outcome:
     outcome, draws = Outcome(), case.draws("surface")
     schema, shards = build_schema(case.schema), draws.whole(1, 3)
     route: Any = shim.HashRoute(schema, shards)
-    if case.mode == "strict" and draws.chance(0.5):
+    if case.slot.mode == "strict" and draws.chance(0.5):
         names = [entry["name"] for entry in case.schema["quasi_identifiers"] if entry["name"] != "at"]
         if names:
             route = shim.LocalityRoute(schema, shim.cut_domain(schema, shards))
@@ -286,7 +286,7 @@ def _batches(case: Case, draws: Draws, *, parts: int) -> Iterator[tuple[pa.Table
 
 def _pick_numbers(case: Case, draws: Draws) -> Any:
     """How ranges are published; DOCA has none."""
-    return None if case.algorithm == "doca" else draws.pick(_NUMBERS)
+    return None if case.slot.algorithm == "doca" else draws.pick(_NUMBERS)
 
 
 def _forms(case: Case, draws: Draws) -> Callable[[pa.Table], object]:

@@ -1,5 +1,6 @@
 """The worked examples 1 to 6 of the CASTLE paper, through the compiled engine in paper mode."""
 
+from dataclasses import replace
 from math import floor
 
 import numpy as np
@@ -123,15 +124,7 @@ def test_example_1_range_intervals_and_size_of_a_cluster() -> None:
 
 
 def test_example_2_enlargements_are_those_printed_and_the_tuple_goes_to_the_nearer_cluster() -> None:
-    reading = Reading(
-        tie_break="random",
-        containment="interval",
-        admission="lt",
-        representatives="random",
-        merge="paper",
-        first_threshold=0.3,
-    )
-    stream = Stream(k=2, max_clusters=2, reading=reading)
+    stream = Stream(k=2, max_clusters=2, reading=replace(PAPER, first_threshold=0.3))
     stream.arrive((18, PRIMARY), (22, SECONDARY), (26, BACHELOR), (28, MASTER))
     gain = np.zeros(2)
     measure(stream.engine._state, np.array([24.0, BACHELOR]), gain)

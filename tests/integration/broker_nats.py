@@ -9,7 +9,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -19,6 +20,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import AckPolicy, ConsumerConfig
 
+from castleguard.connectors.base import Sink, Source
 from tests.patience import PATIENCE, eventually
 from tests.ports import free_port
 
@@ -161,3 +163,11 @@ def running_broker(folder: Path, arguments: Sequence[str] = (), **connect: Any) 
         yield broker
     finally:
         broker.kill()
+
+
+def close_all(connectors: Iterable[Source | Sink]) -> None:
+    """Close every source or sink, twice; no thread of theirs is left."""
+    for connector in connectors:
+        connector.close()
+        connector.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "castleguard-nats"]

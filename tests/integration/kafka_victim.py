@@ -13,20 +13,18 @@ import pyarrow as pa
 
 from castleguard.connectors.kafka import open_sink
 from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions
+from tests.integration.forwarding import ForwardingProducer
 from tests.patience import PATIENCE
 
 STEPS = ["messages", "number", "commit"]
 
 
-class Stopping:
+class Stopping(ForwardingProducer):
     """The producer up to a step."""
 
     def __init__(self, producer: Any, step: str) -> None:
-        self._producer = producer
+        super().__init__(producer)
         self._step = step
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
 
     def send_offsets_to_transaction(self, *args: Any) -> None:
         if self._step == "messages":

@@ -18,6 +18,7 @@ from castleguard.connectors.base import Position, Sink, Source
 from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
 from castleguard.errors import CastleguardError, InputError, OutputError, UnavailableError
 from tests.integration.broker_kafka import PASSWORD, USER, Broker
+from tests.integration.forwarding import ForwardingProducer
 from tests.integration.kafka_victim import STEPS
 from tests.patience import PATIENCE, eventually
 
@@ -397,30 +398,33 @@ def test_refused_login_is_reported_at_once(kafka_broker: Broker, wrong: dict[str
 # An unavailable broker
 
 
+def check_outage(broker: Broker, topic: str, writing: Sink, attempts: int = 1) -> None:
+    """Attempts to deliver segment 2 fail; when the broker answers again, segments 2 and 3 arrive once."""
+    try:
+        for _ in range(attempts):
+            with pytest.raises(UnavailableError, match=f"topic {topic} cannot be reached"):
+                writing.deliver(2, table(2, 3))
+    finally:
+        broker.resume()
+    in_time(lambda: writing.deliver(2, table(2, 3)))
+    in_time(lambda: writing.deliver(3, table(4)))
+    assert numbers(broker, topic) == [1, 2, 3, 4]
+
+
 def test_commit_without_an_answer_is_found_afterwards(kafka_broker: Broker) -> None:
     topic = kafka_broker.topic()
     with sink(kafka_broker, topic, timeout=2.0) as writing:
         in_time(lambda: writing.deliver(1, table(1)))
         writing._producer = _Pausing(writing._producer, kafka_broker)  # type: ignore[attr-defined]
-        try:
-            with pytest.raises(UnavailableError, match=f"topic {topic} cannot be reached"):
-                writing.deliver(2, table(2, 3))
-        finally:
-            kafka_broker.resume()
-        in_time(lambda: writing.deliver(2, table(2, 3)))
-        in_time(lambda: writing.deliver(3, table(4)))
-    assert numbers(kafka_broker, topic) == [1, 2, 3, 4]
+        check_outage(kafka_broker, topic, writing)
 
 
-class _Pausing:
+class _Pausing(ForwardingProducer):
     """A producer whose broker hangs at the commit."""
 
     def __init__(self, producer: Any, broker: Broker) -> None:
-        self._producer = producer
+        super().__init__(producer)
         self._broker = broker
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._producer, name)
 
     def commit_transaction(self, timeout: float) -> None:
         assert self._producer.flush(PATIENCE) == 0
@@ -433,15 +437,7 @@ def test_hanging_broker_is_unavailable_and_no_row_is_lost_or_repeated(kafka_brok
     with sink(kafka_broker, topic, timeout=2.0) as writing:
         in_time(lambda: writing.deliver(1, table(1)))
         kafka_broker.pause()
-        try:
-            for _ in range(2):
-                with pytest.raises(UnavailableError, match=f"topic {topic} cannot be reached"):
-                    writing.deliver(2, table(2, 3))
-        finally:
-            kafka_broker.resume()
-        in_time(lambda: writing.deliver(2, table(2, 3)))
-        in_time(lambda: writing.deliver(3, table(4)))
-    assert numbers(kafka_broker, topic) == [1, 2, 3, 4]
+        check_outage(kafka_broker, topic, writing, attempts=2)
 
 
 def test_dead_broker_is_unavailable_until_it_is_back(kafka_broker: Broker) -> None:

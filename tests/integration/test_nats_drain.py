@@ -59,8 +59,9 @@ class Place:
 
         assert make_job(load(self.write(**source)), stop=stop, watch=watch).run() == "stopped"
 
-    def drain(self) -> None:
-        """Drain the job."""
+    def run_and_drain(self, *, rows_in: int, **source: str) -> None:
+        """Run the job until it has read this many rows, then drain it."""
+        self.run(rows_in=rows_in, **source)
         assert make_job(load(self.folder / "job.yaml")).drain() == "drained"
 
     def published(self) -> list[int]:
@@ -79,25 +80,20 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 def test_drained_job_with_another_subject_keeps_its_position(place: Place) -> None:
     place.add("trips.a", 40)
-    place.run(subject="trips.a", rows_in=40)
-    place.drain()
+    place.run_and_drain(subject="trips.a", rows_in=40)
     place.add("trips.b", 40)
-    place.run(subject="trips.>", rows_in=80)
-    place.drain()
+    place.run_and_drain(subject="trips.>", rows_in=80)
     place.add("trips.b", 40)
-    place.run(subject="trips.b", rows_in=120)
-    place.drain()
+    place.run_and_drain(subject="trips.b", rows_in=120)
     assert place.published() == list(range(120))
 
 
 def test_earlier_messages_of_a_new_subject_are_not_read(place: Place) -> None:
     place.add("trips.b", 10)
     place.add("trips.a", 40)
-    place.run(subject="trips.a", rows_in=40)
-    place.drain()
+    place.run_and_drain(subject="trips.a", rows_in=40)
     place.add("trips.b", 40)
-    place.run(subject="trips.b", rows_in=80)
-    place.drain()
+    place.run_and_drain(subject="trips.b", rows_in=80)
     assert place.published() == list(range(10, 90))
 
 
@@ -112,8 +108,6 @@ def test_another_stream_is_read_from_its_beginning(place: Place) -> None:
     place.broker.make_stream("other", "other.>")
     place.add("trips.a", 40)
     place.add("other.a", 40)
-    place.run(subject="trips.a", rows_in=40)
-    place.drain()
-    place.run(stream="other", subject="other.a", rows_in=80)
-    place.drain()
+    place.run_and_drain(subject="trips.a", rows_in=40)
+    place.run_and_drain(stream="other", subject="other.a", rows_in=80)
     assert place.published() == list(range(80))

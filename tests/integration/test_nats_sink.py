@@ -15,7 +15,7 @@ from castleguard.connectors.formulas import Formulas
 from castleguard.connectors.nats import NatsSink, NatsSinkOptions, connection, nats_sink, open_sink
 from castleguard.connectors.payloads import Format, read_payloads
 from castleguard.errors import CastleguardError, OutputError, UnavailableError
-from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.integration.broker_nats import NatsBroker, close_all, running_broker
 from tests.patience import PATIENCE, WHOLE_RUN
 
 pytestmark = pytest.mark.integration
@@ -60,10 +60,7 @@ def opened(broker: NatsBroker, stream: str) -> Iterator[Open]:
         return sinks[-1]
 
     yield open_one
-    for one in sinks:
-        one.close()
-        one.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "castleguard-nats"]
+    close_all(sinks)
 
 
 def segment(number: int, rows: int = 10) -> pa.Table:

@@ -1,7 +1,6 @@
 """The NATS source against a real server: order, positions, deleted and hostile messages, a server crash."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from castleguard.connectors.base import Read
 from castleguard.connectors.nats import NatsSource, NatsSourceOptions, consumer, nats_source, open_source
 from castleguard.errors import CastleguardError, InputError, UnavailableError
-from tests.integration.broker_nats import NatsBroker, running_broker
+from tests.integration.broker_nats import NatsBroker, close_all, running_broker
 from tests.patience import PATIENCE, eventually
 
 pytestmark = pytest.mark.integration
@@ -44,10 +43,7 @@ def opened(broker: NatsBroker, stream: str) -> Iterator[Open]:
         return sources[-1]
 
     yield open_one
-    for one in sources:
-        one.close()
-        one.close()
-    assert not [thread for thread in threading.enumerate() if thread.name == "castleguard-nats"]
+    close_all(sources)
 
 
 def objects(first: int, last: int) -> list[bytes]:

@@ -1,11 +1,16 @@
 """A source and a sink whose data outlives the process, like that on a broker."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+import castleguard as cg
+from castleguard.algorithms.base import Policy
 from castleguard.connectors.base import BadRow, Position, Read
 from castleguard.errors import UnavailableError
+from castleguard.job import Job
+from castleguard.testing.crash import CrashError
 
 
 @dataclass
@@ -63,6 +68,26 @@ class TopicSource:
 
     def close(self) -> None:
         self.closed = True
+
+
+def stream_maker(schema: cg.Schema, policy: Policy) -> Callable[[bytes | None], cg.Anonymiser]:
+    """How a job makes its stream: a new one, or one from a snapshot."""
+
+    def make(snapshot: bytes | None) -> cg.Anonymiser:
+        if snapshot is None:
+            return cg.Anonymiser(schema, policy)
+        return cg.Anonymiser.restore(schema, policy, snapshot)
+
+    return make
+
+
+def run_until_crash(job: Job) -> None:
+    """Run a job, which may die by a scripted crash."""
+    try:
+        job.run()
+    except CrashError:
+        assert job._store is not None
+        job._store.close()  # the system releases the locks of a dead process
 
 
 SCHEMA = pa.schema([("pid", pa.int64()), ("age", pa.int64()), ("row", pa.int64())])

@@ -12,9 +12,9 @@ from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import SnapshotError
 from castleguard.job import Job, Pace, Parts
-from castleguard.testing.crash import CrashError, ScriptedCrash
+from castleguard.testing.crash import ScriptedCrash
 from castleguard.testing.manual_clock import ManualClock
-from tests.recovery.fakes import Shelf, Topic
+from tests.recovery.fakes import Shelf, Topic, run_until_crash, stream_maker
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
 LEDGER = cg.Castleguard(k=2, delay=10, epsilon=1.0, rows_per_person=1, dp_delta=0.0)
@@ -34,15 +34,9 @@ class World:
 
     def job(self, policy: Policy, step: Callable[[int], None] = lambda _: None, schema: cg.Schema = SCHEMA) -> Job:
         """Start the next process."""
-
-        def stream(snapshot: bytes | None) -> cg.Anonymiser:
-            if snapshot is None:
-                return cg.Anonymiser(schema, policy)
-            return cg.Anonymiser.restore(schema, policy, snapshot)
-
         parts = Parts(
             open_source=self.topic.source,
-            make_stream=stream,
+            make_stream=stream_maker(schema, policy),
             sink=self.shelf,
             store=Store(self.folder / "state.db"),
             identity={"source": "topic", "sink": "shelf"},
@@ -106,12 +100,7 @@ def test_restart_within_a_later_epoch_keeps_the_counts(world: World) -> None:
 def test_crash_at_any_step_of_any_epoch_admits_no_person_twice(world: World, commit: int, step: int) -> None:
     for _ in range(3):
         world.grow()
-        job = world.job(LEDGER, ScriptedCrash(commit=commit, step=step))
-        try:
-            job.run()
-        except CrashError:
-            assert job._store is not None
-            job._store.close()  # the system releases the locks of a dead process
+        run_until_crash(world.job(LEDGER, ScriptedCrash(commit=commit, step=step)))
         last = run(world, LEDGER)
     assert admitted(last) == PEOPLE
     assert sum(table.num_rows for table in world.shelf.segments.values()) <= PEOPLE

@@ -379,30 +379,41 @@ def test_few_rows_do_not_stop_a_running_job(tmp_path: Path) -> None:
 FOREVER = 74 * 365 * 86400.0
 
 
-def test_pending_rows_leave_even_if_the_clock_was_far_ahead_before_a_restart(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The clock of the first process shows the year 2100; that of the second is right."""
-    world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=100, endless=True)
+def run_in_the_far_future(world: World) -> float:
+    """Run a process whose clock shows the year 2100; the right time."""
     right = world.clock.now()
     world.clock.set(right + FOREVER)
     job = world.job()
     stop_after(job, 30)
     job.run()
+    return right
+
+
+def check_pending_leave(job: Job, seconds: Callable[[], float]) -> None:
+    """Make the job check that rows leave within 70 seconds, and stop after 100."""
+    began, read = seconds(), job._reading.read
+
+    def watched(*given: Any) -> object:
+        if seconds() > began + 100:
+            job.stop()
+        elif job.stream.report().pending:
+            assert seconds() < began + 70
+        return read(*given)
+
+    job._reading.read = watched  # type: ignore[method-assign, assignment]
+
+
+def test_pending_rows_leave_even_if_the_clock_was_far_ahead_before_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The clock of the first process shows the year 2100; that of the second is right."""
+    world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=100, endless=True)
+    right = run_in_the_far_future(world)
     assert "behind the stream's time" not in caplog.text
     world.clock.set(right)
     job = world.job()
     assert "the clock is 27,010 days behind the stream's time" in caplog.text
-    began, read = world.clock.elapsed(), job._reading.read
-
-    def watched(*given: Any) -> object:
-        if world.clock.elapsed() > began + 100:
-            job.stop()
-        elif job.stream.report().pending:
-            assert world.clock.elapsed() < began + 70
-        return read(*given)
-
-    job._reading.read = watched  # type: ignore[method-assign, assignment]
+    check_pending_leave(job, world.clock.elapsed)
     assert job.run() == "stopped"
     assert job.stream.report().rows_in > 30
     world.check()
@@ -410,11 +421,7 @@ def test_pending_rows_leave_even_if_the_clock_was_far_ahead_before_a_restart(
 
 def test_new_stream_after_a_drain_has_the_time_of_the_clock(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     world = World(tmp_path, POLICIES["castle"], endless=True)
-    right = world.clock.now()
-    world.clock.set(right + FOREVER)
-    job = world.job()
-    stop_after(job, 30)
-    job.run()
+    right = run_in_the_far_future(world)
     world.clock.set(right)
     world.job().drain()
     caplog.clear()
@@ -428,16 +435,6 @@ def test_new_stream_after_a_drain_has_the_time_of_the_clock(tmp_path: Path, capl
 def test_pending_rows_leave_while_the_source_is_silent(tmp_path: Path) -> None:
     world = World(tmp_path, cg.Castle(k=K, delay=1000, max_wait=60.0), rows=30, endless=True)
     job = world.job()
-    started = world.clock.now()
-    read = job._reading.read
-
-    def watched(*given: Any) -> object:
-        if world.clock.now() > started + 100:
-            job.stop()
-        elif job.stream.report().pending:
-            assert world.clock.now() < started + 70
-        return read(*given)
-
-    job._reading.read = watched  # type: ignore[method-assign, assignment]
+    check_pending_leave(job, world.clock.now)
     assert job.run() == "stopped"
     world.check()

@@ -32,12 +32,18 @@ HERE = {"source": {"topic": "a"}, "sink": {"topic": "b"}}
 # Rows published twice: the job of a checkpoint
 
 
-def test_another_sink_after_a_drain_does_not_read_the_source_again(tmp_path: Path) -> None:
-    world = World(tmp_path, CASTLE)
+def drained_world(folder: Path) -> World:
+    """A job that was drained before the end of its source."""
+    world = World(folder, CASTLE)
     job = world.job(identity=HERE)
     stop_after(job, 40)
     job.run()
     world.job(identity=HERE).drain()
+    return world
+
+
+def test_another_sink_after_a_drain_does_not_read_the_source_again(tmp_path: Path) -> None:
+    world = drained_world(tmp_path)
     before, world.shelf = world.shelf, Shelf()
     world.job(identity={**HERE, "sink": {"topic": "c"}}).run()
     first, second = set(before.table()["row"].to_pylist()), set(world.shelf.table()["row"].to_pylist())
@@ -59,11 +65,7 @@ def test_another_source_after_a_drain_is_read_from_its_beginning_with_a_warning(
 
 
 def test_sink_of_another_job_is_refused_after_a_drain(tmp_path: Path) -> None:
-    world = World(tmp_path, CASTLE)
-    job = world.job(identity=HERE)
-    stop_after(job, 40)
-    job.run()
-    world.job(identity=HERE).drain()
+    world = drained_world(tmp_path)
     world.shelf = Shelf({1: pa.table({"row": [1]})})
     with pytest.raises(OutputError, match="use an empty sink"):
         world.job(identity={**HERE, "sink": {"topic": "c"}})

@@ -17,9 +17,9 @@ from castleguard.connectors.formats import open_writer
 from castleguard.connectors.manifest import Manifest
 from castleguard.errors import InputError, OutputError
 from castleguard.job import Job, Pace, Parts
-from castleguard.testing.crash import CrashError, ScriptedCrash
+from castleguard.testing.crash import ScriptedCrash
 from castleguard.testing.manual_clock import ManualClock
-from tests.recovery.fakes import Topic
+from tests.recovery.fakes import Topic, run_until_crash, stream_maker
 
 SCHEMA = cg.Schema(person="pid", quasi_identifiers=[cg.Numeric("age", lower=0, upper=100, step=5)])
 K2, K3 = cg.Castle(k=2, delay=10), cg.Castle(k=3, delay=10)
@@ -37,14 +37,9 @@ class World:
         self.topic.rows += [{"pid": at, "age": at * 7 % 100, "row": at} for at in range(count)]
 
     def job(self, policy: Policy, step: Callable[[int], None] = lambda _: None) -> Job:
-        def stream(snapshot: bytes | None) -> cg.Anonymiser:
-            if snapshot is None:
-                return cg.Anonymiser(SCHEMA, policy)
-            return cg.Anonymiser.restore(SCHEMA, policy, snapshot)
-
         parts = Parts(
             open_source=self.topic.source,
-            make_stream=stream,
+            make_stream=stream_maker(SCHEMA, policy),
             sink=FileSink(self.out, "csv", lambda path: open_writer(path, format="csv")),
             store=Store(self.folder / "state.db") if self.stored else None,
             identity={"source": "topic", "sink": "folder"},
@@ -140,12 +135,7 @@ def test_restart_within_an_epoch_leaves_the_manifest_unchanged(world: World) -> 
 @pytest.mark.parametrize("commit", [1, 2, 3, 6])
 def test_next_start_writes_the_manifest_of_a_process_that_died(world: World, commit: int, step: int) -> None:
     world.grow()
-    job = world.job(K2, ScriptedCrash(commit=commit, step=step))
-    try:
-        job.run()
-    except CrashError:
-        assert job._store is not None
-        job._store.close()
+    run_until_crash(world.job(K2, ScriptedCrash(commit=commit, step=step)))
     world.job(K2).run()
     numbers = world.numbers()
     assert world.policies() == [(2, [1, numbers[-1]], "finished")]

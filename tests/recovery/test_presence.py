@@ -135,14 +135,20 @@ def test_stop_during_the_last_window_leaves_it_to_the_next_run(tmp_path: Path) -
     assert stage.seen == whole.play()
 
 
-@pytest.mark.parametrize("drop", [False, True])
-def test_drain_waits_for_the_edge_or_drops_the_window(tmp_path: Path, drop: bool) -> None:
-    stage, _ = on_stage(tmp_path, ARRIVALS)
+def stopped_in_a_window(folder: Path) -> Stage:
+    """A job that was stopped in its second window."""
+    stage, _ = on_stage(folder, ARRIVALS)
     job = stage.job()
     while stage.clock.now() < EDGES[1] + 40:
         job.turn()
     job.stop()
     job.run()
+    return stage
+
+
+@pytest.mark.parametrize("drop", [False, True])
+def test_drain_waits_for_the_edge_or_drops_the_window(tmp_path: Path, drop: bool) -> None:
+    stage = stopped_in_a_window(tmp_path)
     before = stage.clock.now()
     assert stage.job().drain(drop_window=drop) == "drained"
     assert len(stage.seen) == (1 if drop else 2)
@@ -155,12 +161,7 @@ def test_drain_waits_for_the_edge_or_drops_the_window(tmp_path: Path, drop: bool
 
 
 def test_late_window_is_delivered_at_once_after_a_restart(tmp_path: Path) -> None:
-    stage, _ = on_stage(tmp_path, ARRIVALS)
-    job = stage.job()
-    while stage.clock.now() < EDGES[1] + 40:
-        job.turn()
-    job.stop()
-    job.run()
+    stage = stopped_in_a_window(tmp_path)
     stage.clock.advance(1000)
     back = stage.clock.now()
     stage.job().run()

@@ -11,22 +11,18 @@ import pytest
 from castleguard.config.job_file import Options
 from castleguard.connectors import registry
 from castleguard.connectors.base import Position, Read
-from castleguard.connectors.formats import check_batch_rows, open_reader
+from castleguard.connectors.files import FileSourceOptions
+from castleguard.connectors.formats import open_reader
 from castleguard.connectors.registry import Connector, Finding
 from castleguard.errors import ConfigError, UnavailableError
 
 
 @dataclass(frozen=True, kw_only=True)
-class FileOptions:
-    """Files of one format."""
+class FileOptions(FileSourceOptions):
+    """Files of one format, to read or to write."""
 
     path: Path
     """A file, a folder or a pattern."""
-    follow: bool = False
-    batch_rows: int = 1000
-
-    def __post_init__(self) -> None:
-        check_batch_rows(self.batch_rows)
 
 
 @dataclass(frozen=True, kw_only=True)

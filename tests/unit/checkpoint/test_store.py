@@ -85,15 +85,20 @@ def test_file_is_private_to_its_owner(tmp_path: Path) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def open_elsewhere(path: Path, *, read_only: bool = False) -> subprocess.CompletedProcess[str]:
+    """Open and close the file in another process."""
+    code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}, read_only={read_only}).close()"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
 def test_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}).close()"
     with Store(path) as store:
         store.save(ONE)
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        other = open_elsewhere(path)
         assert other.returncode != 0
         assert "in use by another process" in other.stderr
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+    assert open_elsewhere(path).returncode == 0
 
 
 def test_second_store_in_one_process_is_refused(tmp_path: Path) -> None:
@@ -269,11 +274,9 @@ def test_read_only_loads_the_latest_commit_and_changes_nothing(tmp_path: Path, c
 
 def test_read_only_does_not_disturb_the_owner(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
-    code = f"from castleguard.checkpoint.store import Store; Store({str(path)!r}, read_only=True)"
     with Store(path) as store:
         store.save(ONE)
-        other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert "the job is running" in other.stderr
+        assert "the job is running" in open_elsewhere(path, read_only=True).stderr
         store.save(replace(ONE, number=4))
 
 

@@ -12,6 +12,14 @@ import pytest
 from castleguard.cli import main
 from castleguard.testing.streams import visits, visits_schema_text
 
+AGES = """\
+source: {type: csv, path: in.csv}
+schema:
+  person: pid
+  quasi_identifiers:
+    - {name: age, lower: 0, upper: 100, step: 5}"""
+"""The source and the schema of a job that publishes ages."""
+
 
 class Outcome(NamedTuple):
     """How a command ended."""

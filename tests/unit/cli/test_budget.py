@@ -37,6 +37,13 @@ def words(shown: Outcome) -> str:
     return " ".join(shown.out.split())
 
 
+def refusal(run: Run, question: str, *, code: int) -> str:
+    """The error of a question that gets no answer."""
+    shown = ask(run, question)
+    assert (shown.code, shown.out) == (code, "")
+    return shown.err
+
+
 def test_without_options_it_explains_itself_with_examples_that_work(run: Run) -> None:
     shown = ask(run, "")
     assert shown.code == 0
@@ -166,11 +173,9 @@ def test_rows_without_a_delta_add_up(run: Run) -> None:
     ],
 )
 def test_a_question_that_is_none_gets_one_sentence_and_code_two(run: Run, question: str, sentence: str) -> None:
-    shown = ask(run, question)
-    assert (shown.code, shown.out) == (2, "")
-    last = shown.err.splitlines()[-1]
-    assert last.startswith("Error: ")
+    last = refusal(run, question, code=2).splitlines()[-1]
     assert sentence in last
+    assert last.startswith("Error: ")
 
 
 @pytest.mark.parametrize(
@@ -186,7 +191,6 @@ def test_a_question_that_is_none_gets_one_sentence_and_code_two(run: Run, questi
     ],
 )
 def test_a_parameter_that_cannot_be_gets_one_line(run: Run, question: str, sentence: str) -> None:
-    shown = ask(run, question)
-    assert (shown.code, shown.out) == (1, "")
-    assert shown.err.startswith(f"castleguard: {sentence}")
-    assert shown.err.count("\n") == 1
+    told = refusal(run, question, code=1)
+    assert told.startswith(f"castleguard: {sentence}")
+    assert told.count("\n") == 1

@@ -8,17 +8,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from castleguard.jobs.publication import read_published
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import AGES, Run
 
-JOB = """
-source: {type: csv, path: in.csv}
-schema:
-  person: pid
-  quasi_identifiers:
-    - {name: age, lower: 0, upper: 100, step: 5}
-privacy: {algorithm: castleguard, k: 2, delay: 50, epsilon: 1, dp_delta: 0, rows_per_person: 1}
-sink: {type: parquet, path: out}
-checkpoint: {path: state.db, every: 100ms}
+JOB = f"""
+{AGES}
+privacy: {{algorithm: castleguard, k: 2, delay: 50, epsilon: 1, dp_delta: 0, rows_per_person: 1}}
+sink: {{type: parquet, path: out}}
+checkpoint: {{path: state.db, every: 100ms}}
 """
 SEALED = JOB.replace("every: 100ms", 'every: 100ms, key: "${TEST_KEY}"')
 PEOPLE = 20

@@ -5,7 +5,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,18 +19,14 @@ from castleguard.jobs.load import load
 from castleguard.telemetry.metrics import Metrics
 from tests.patience import WHOLE_RUN, eventually
 from tests.ports import free_port
-from tests.unit.cli.conftest import Run
+from tests.unit.cli.conftest import AGES, Run
 
-JOB = """
-source: {type: csv, path: in.csv}
-schema:
-  person: pid
-  quasi_identifiers:
-    - {name: age, lower: 0, upper: 100, step: 5}
-privacy: {algorithm: castle, k: 5, delay: 50}
-sink: {type: parquet, path: out}
-checkpoint: {path: state.db, every: 100ms}
-dead_letter: {path: rejects.jsonl}
+JOB = f"""
+{AGES}
+privacy: {{algorithm: castle, k: 5, delay: 50}}
+sink: {{type: parquet, path: out}}
+checkpoint: {{path: state.db, every: 100ms}}
+dead_letter: {{path: rejects.jsonl}}
 """
 
 
@@ -40,6 +37,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "job.yaml").write_text(JOB)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@contextmanager
+def started(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """Run the job in a process of its own, which is killed at the end if it is still running."""
+    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_job_runs_to_the_end_of_its_source_and_accounts_for_every_row(run: Run, folder: Path) -> None:
@@ -286,20 +295,15 @@ def test_parts_without_a_checkpoint_section_are_refused_in_words_that_fit(run: R
 def test_a_dry_run_of_a_source_that_never_ends_says_so(folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
-    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--dry-run"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
+    with started("--dry-run") as process:
+        assert process.stderr is not None
         assert "the source never ends, so this dry run does not either" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
         assert "Dry run: nothing was written" in process.communicate(timeout=WHOLE_RUN)[0]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_a_file_that_is_followed_gets_its_own_remedy_from_validate(run: Run, folder: Path) -> None:
-    (folder / "job.yaml").write_text(JOB.replace("in.csv", "in.csv, follow: true"))
+    changed(folder, ("in.csv", "in.csv, follow: true"))
     shown = run("validate", "job.yaml")
     assert shown.code == 1
     assert "-> name its folder or a pattern, or delete follow: true" in shown.out
@@ -370,14 +374,11 @@ def test_another_policy_is_refused_until_the_job_is_drained(run: Run, folder: Pa
     (folder / "in.csv").rename(folder / "in" / "1.csv")
     job = JOB.replace("path: in.csv", "path: in, follow: true")
     (folder / "job.yaml").write_text(job)
-    process = subprocess.Popen([sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"])
-    try:
+    with started("--quiet") as process:
         eventually(lambda: list(folder.glob("out/part-*")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=WHOLE_RUN) == 0
-    finally:
-        process.kill()
-        process.wait()
+        _, err = process.communicate(timeout=WHOLE_RUN)
+    assert process.returncode == 0, err
     (folder / "job.yaml").write_text(job.replace("k: 5", "k: 20"))
     refused = run("drain", "job.yaml")
     assert refused.code == 1
@@ -404,15 +405,10 @@ def test_sdgs_publishes_at_the_end_of_a_window_though_its_source_has_ended(run: 
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_window_that_has_not_ended_is_kept_or_dropped_and_never_published(run: Run, folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace(SDGS[0], SDGS[1].format(window="3650d")))
-    command = [sys.executable, "-m", "castleguard", "run", "job.yaml"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with started() as process:
         eventually((folder / "rejects.jsonl").exists)  # the first commit
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=WHOLE_RUN)
-    finally:
-        process.kill()
-        process.wait()
     assert process.returncode == 0
     assert "Stopped; the next `castleguard run` restores this state." in out
     outcome = run("drain", "job.yaml", "--drop-window")
@@ -452,9 +448,7 @@ def test_a_followed_folder_is_watched_until_a_signal_stops_the_job(run: Run, fol
     text = JOB.replace("path: in.csv", "path: in, follow: true").replace("delay: 50", "delay: 50, max_wait: 1s")
     port = free_port()
     (folder / "job.yaml").write_text(f"{text}\nmetrics: {{port: {port}}}\n")
-    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--log-format", "json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with started("--log-format", "json") as process:
         eventually(lambda: " 400" in run("top", f"127.0.0.1:{port}", "--once").out)
         rows = "".join(f"{n},{n % 71 + 20}\n" for n in range(300))
         (folder / "in" / ".2.csv").write_text("pid,age\n" + rows)
@@ -462,9 +456,6 @@ def test_a_followed_folder_is_watched_until_a_signal_stops_the_job(run: Run, fol
         eventually(lambda: " 700" in run("top", "job.yaml", "--once").out)
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=WHOLE_RUN)
-    finally:
-        process.kill()
-        process.communicate()
     assert process.returncode == 0, err
     assert "restores this state" in out
     for line in err.splitlines():
@@ -475,10 +466,8 @@ def test_a_followed_folder_is_watched_until_a_signal_stops_the_job(run: Run, fol
 @pytest.mark.skipif(not hasattr(signal, "SIGTERM"), reason="needs POSIX signals")
 def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -> None:
     (folder / "job.yaml").write_text(JOB.replace("path: in.csv", "path: in, follow: true"))
-    command = [sys.executable, "-m", "castleguard", "run", "job.yaml", "--quiet"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    try:
+    with started("--quiet") as process:
+        assert process.stderr is not None
         said = process.stderr.readline()
         (folder / "mounted").mkdir()
         (folder / "in.csv").rename(folder / "mounted" / "1.csv")
@@ -486,7 +475,4 @@ def test_a_followed_folder_that_is_not_mounted_yet_is_waited_for(folder: Path) -
         eventually(lambda: list(folder.glob("out/part-*")))
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=WHOLE_RUN) == 0
-    finally:
-        process.kill()
-        process.communicate()
     assert "the source is unavailable, retrying in 0.1 s: in cannot be read" in said

@@ -9,8 +9,7 @@ from tests.unit.cli.conftest import Run
 
 SCHEMA = """
 person: null
-quasi_identifiers:
-  - {name: age, lower: 0, upper: 100, step: 10}
+quasi_identifiers: [{name: age, lower: 0, upper: 100, step: 10}]
 sensitive: [ill]
 public: [row]
 """

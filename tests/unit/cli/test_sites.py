@@ -57,14 +57,19 @@ def test_an_unknown_site_is_refused_by_name(run: Run, folder: Path) -> None:
     assert "sites.names does not have 'pairs'; did you mean paris?" in outcome.err
 
 
+def told_about_paris(run: Run, command: str, *, code: int) -> str:
+    """The output of a command without line breaks; it never shows the password of the relay."""
+    outcome = run(command, "job.yaml", "--name", "paris")
+    assert outcome.code == code
+    assert "hunter2" not in outcome.out
+    return " ".join(outcome.out.split())
+
+
 def test_validate_looks_for_the_relay(run: Run, folder: Path) -> None:
-    away = run("validate", "job.yaml", "--name", "paris")
-    assert away.code == 75
-    said = " ".join(away.out.split())
+    said = told_about_paris(run, "validate", code=75)
     assert "✗ sites: the NATS server at nats://127.0.0.1:1 cannot be reached" in said
     assert "✓ sites: paris is one of 2 sites" in said
     assert "✓ sites: the key comes from the environment and has the right length" in said
-    assert "hunter2" not in away.out
 
 
 @pytest.mark.integration
@@ -82,13 +87,10 @@ def test_validate_finds_the_relay_and_changes_nothing_there(run: Run, folder: Pa
 
 
 def test_explain_names_data_that_leaves_the_site(run: Run, folder: Path) -> None:
-    outcome = run("explain", "job.yaml", "--name", "paris")
-    assert outcome.code == 0
-    said = " ".join(outcome.out.split())
+    said = told_about_paris(run, "explain", code=0)
     assert "This is site paris; it publishes together with berlin, through nats (servers nats://127.0.0.1:1" in said
     assert "No quasi-identifier and no person leaves a site" in said
     assert "Rows take part from 75% of the delay on. The source is read 12 rows at a time" in said
-    assert "hunter2" not in outcome.out
 
 
 def test_a_site_without_its_relay_publishes_alone(run: Run, folder: Path) -> None:

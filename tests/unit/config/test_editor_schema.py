@@ -84,18 +84,21 @@ GOOD = {
     "doca": job(privacy="{algorithm: doca, epsilon: 1, delay: 9, mode: paper, sensitivity: {age: 5}}"),
     "sdgs": job(privacy="{algorithm: sdgs, k: 5, sample_rate: 0.1, epsilon: 1, window: 1h}"),
 }
+BAD_POLICIES = {
+    "wrong number": "{algorithm: castle, k: ten, delay: 9}",
+    "number too small": "{algorithm: castle, k: 1, delay: 9}",
+    "number too large": "{algorithm: castle, k: 5, delay: 9, closeness: {t: 3}}",
+    "zero seconds": "{algorithm: castle, k: 5, delay: 9, max_wait: 0}",
+    "parameter of another": "{algorithm: castle, k: 5, delay: 9, phi: 3}",
+    "no algorithm": "{k: 5, delay: 9}",
+}
 BAD = {
     "unknown key": job(nme="x"),
     "unknown type": job(source="{type: cvs}"),
     "no source": job(source=""),
     "option of another": job(source="{type: csv, path: x, topic: y}"),
     "missing option": job(source="{type: csv}"),
-    "wrong number": job(privacy="{algorithm: castle, k: ten, delay: 9}"),
-    "number too small": job(privacy="{algorithm: castle, k: 1, delay: 9}"),
-    "number too large": job(privacy="{algorithm: castle, k: 5, delay: 9, closeness: {t: 3}}"),
-    "zero seconds": job(privacy="{algorithm: castle, k: 5, delay: 9, max_wait: 0}"),
-    "parameter of another": job(privacy="{algorithm: castle, k: 5, delay: 9, phi: 3}"),
-    "no algorithm": job(privacy="{k: 5, delay: 9}"),
+    **{name: job(privacy=policy) for name, policy in BAD_POLICIES.items()},
     "wrong duration": job(checkpoint="{path: x, every: soon}"),
     "wrong column": job().replace("lower: 0", "lowr: 0"),
     "wrong name": job(name="My Trips"),

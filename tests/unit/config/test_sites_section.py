@@ -72,68 +72,72 @@ def test_a_job_of_sites_says_how_it_is_run(tmp_path: Path) -> None:
     assert said == "sites needs the name of a site: run each site with `castleguard site JOB --name SITE`"
 
 
-@pytest.mark.parametrize(
-    ("text", "site", "expected"),
-    [
-        (job(sites=""), None, "sites is missing: dcastle is for several sites; use castle for a single one"),
-        (
-            job(checkpoint=""),
-            "paris",
-            "checkpoint is missing: without one a site could publish rows twice after a crash",
-        ),
-        (job(), "parsi", "sites.names does not have 'parsi'; did you mean paris?"),
-        (
-            job(privacy="privacy: {algorithm: castle, k: 10, delay: 1000}\n"),
-            "paris",
-            "privacy.algorithm must be dcastle in a job with sites",
-        ),
-        (
-            job(privacy="privacy: {algorithm: dcastle, k: 10, delay: 1000, sites: 4}\n"),
-            "paris",
-            "privacy.sites differs from the number of sites.names (3): delete it",
-        ),
-        (
-            job(privacy="privacy: {algorithm: dcastle, k: 10, delay: 1000, mode: paper}\n"),
-            "paris",
-            "privacy.mode cannot be paper, which may publish fewer than k persons: use castleguard simulate",
-        ),
-        (job(SITES.replace("rome", "paris")), "paris", "sites.names must be different, but 'paris' occurs twice"),
-        (
-            job(SITES.replace("[berlin, paris, rome]", "[paris]")),
-            "paris",
-            "sites.names must list at least two sites: delete the sites section of a job with one site",
-        ),
-        (
-            job(SITES.replace("rome", "Rome")),
-            "paris",
-            "sites.names must consist of lower-case letters, digits and hyphens, and must not be 'all'",
-        ),
-        (
-            job(SITES.replace("rome", "all")),
-            "paris",
-            "sites.names must consist of lower-case letters, digits and hyphens, and must not be 'all'",
-        ),
-        (
-            job(SITES.replace("${KEY}", "${PASSWORD}")),
-            "paris",
-            "sites.key must be 32 bytes in base64: create one with `openssl rand -base64 32`",
-        ),
-        (
-            job(SITES.replace("servers", "server")),
-            "paris",
-            "sites.relay.server is not a known key; did you mean servers?",
-        ),
-        (job(SITES.replace("timeout: 2s", "stream: x")), "paris", "sites.relay.stream is not a known key"),
-        (job(SITES.replace("names:", "name:")), "paris", "sites.name is not a known key; did you mean names?"),
-        (job("sites: [berlin, paris]\n"), "paris", "sites must be a mapping: {names: [...], relay: {servers: ...}"),
-        (job('sites: {names: [paris, rome], relay: x, key: "${KEY}"}\n'), "paris", "sites.relay must be a mapping"),
-    ],
-)
-def test_a_mistake_is_reported_in_one_sentence(tmp_path: Path, text: str, site: str | None, expected: str) -> None:
+def check_reported(folder: Path, text: str, expected: str, site: str | None = "paris") -> None:
     # ${SITE} is not set without a site.
-    said = [line for line in problems(tmp_path, text, site) if "SITE" not in line]
+    said = [line for line in problems(folder, text, site) if "SITE" not in line]
     assert any(line.startswith(expected) for line in said), said
     assert all(secret not in line for line in said for secret in ENVIRON.values() if len(secret) > 6)
+
+
+def test_missing_sites_are_reported(tmp_path: Path) -> None:
+    expected = "sites is missing: dcastle is for several sites; use castle for a single one"
+    check_reported(tmp_path, job(sites=""), expected, site=None)
+
+
+def test_a_missing_checkpoint_is_reported(tmp_path: Path) -> None:
+    expected = "checkpoint is missing: without one a site could publish rows twice after a crash"
+    check_reported(tmp_path, job(checkpoint=""), expected)
+
+
+def test_an_unknown_site_is_reported(tmp_path: Path) -> None:
+    check_reported(tmp_path, job(), "sites.names does not have 'parsi'; did you mean paris?", site="parsi")
+
+
+@pytest.mark.parametrize(
+    ("privacy", "expected"),
+    [
+        ("algorithm: castle", "algorithm must be dcastle in a job with sites"),
+        ("algorithm: dcastle, sites: 4", "sites differs from the number of sites.names (3): delete it"),
+        (
+            "algorithm: dcastle, mode: paper",
+            "mode cannot be paper, which may publish fewer than k persons: use castleguard simulate",
+        ),
+    ],
+)
+def test_a_policy_that_sites_cannot_use_is_reported(tmp_path: Path, privacy: str, expected: str) -> None:
+    check_reported(tmp_path, job(privacy=f"privacy: {{k: 10, delay: 1000, {privacy}}}\n"), f"privacy.{expected}")
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("[berlin, paris, paris]", "be different, but 'paris' occurs twice"),
+        ("[paris]", "list at least two sites: delete the sites section of a job with one site"),
+        ("[berlin, paris, Rome]", "consist of lower-case letters, digits and hyphens, and must not be 'all'"),
+        ("[berlin, paris, all]", "consist of lower-case letters, digits and hyphens, and must not be 'all'"),
+    ],
+)
+def test_names_that_cannot_be_used_are_reported(tmp_path: Path, names: str, expected: str) -> None:
+    text = job(SITES.replace("[berlin, paris, rome]", names))
+    check_reported(tmp_path, text, f"sites.names must {expected}")
+
+
+@pytest.mark.parametrize(
+    ("sites", "expected"),
+    [
+        (
+            SITES.replace("${KEY}", "${PASSWORD}"),
+            "sites.key must be 32 bytes in base64: create one with `openssl rand -base64 32`",
+        ),
+        (SITES.replace("servers", "server"), "sites.relay.server is not a known key; did you mean servers?"),
+        (SITES.replace("timeout: 2s", "stream: x"), "sites.relay.stream is not a known key"),
+        (SITES.replace("names:", "name:"), "sites.name is not a known key; did you mean names?"),
+        ("sites: [berlin, paris]\n", "sites must be a mapping: {names: [...], relay: {servers: ...}"),
+        ('sites: {names: [paris, rome], relay: x, key: "${KEY}"}\n', "sites.relay must be a mapping"),
+    ],
+)
+def test_a_mistake_in_the_section_is_reported(tmp_path: Path, sites: str, expected: str) -> None:
+    check_reported(tmp_path, job(sites), expected)
 
 
 def test_a_name_is_for_jobs_of_sites_alone(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from castleguard.config.job_file import load_job
 from castleguard.config.job_model import JobFile
 from castleguard.config.spark_section import Spark, check_settings, fixed_settings
 from castleguard.errors import ConfigError
 from castleguard.jobs.load import Connectors
-from tests.unit.config.test_job_file import ENVIRON, SCHEMA
+from tests.unit.config import test_job_file
+from tests.unit.config.test_job_file import SCHEMA
 
 SOURCE = "source: {type: csv, path: in/, follow: true}\n"
 SINK = "sink: {type: parquet, path: out/}\n"
@@ -19,9 +19,7 @@ SPARK = "spark: {shards: 4}\n"
 
 
 def load(folder: Path, text: str) -> JobFile:
-    path = folder / "job.yaml"
-    path.write_text(text, encoding="utf-8")
-    return load_job(path, Connectors(), environ=ENVIRON)
+    return test_job_file.load(folder, text, Connectors())
 
 
 def problems(folder: Path, text: str) -> list[str]:
@@ -81,24 +79,24 @@ def test_a_mistake_in_the_section_is_reported(tmp_path: Path, section: str, said
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "said"),
+    ("setting", "said"),
     [
-        ("spark.speculation", "true", "spark.settings must have spark.speculation: false"),
-        ("spark.sql.session.timeZone", "CET", "must have spark.sql.session.timeZone: UTC"),
-        ("spark.sql.shuffle.partitions", "200", "set spark.shards instead"),
-        ("spark.sql.streaming.checkpointLocation", "x", "set checkpoint.path instead"),
-        ("spark.sql.streaming.noDataMicroBatches.enabled", "false", "max_wait must expire while no rows arrive"),
-        ("spark.sql.streaming.stateStore.providerClass", "Mine", "only this store supports the state of shards"),
-        ("spark.sql.files.ignoreCorruptFiles", "true", "rows would be skipped silently"),
-        ("spark.sql.streaming.commitProtocolClass", "Mine", "committed files could no longer be identified"),
-        ("spark.sql.parquet.outputTimestampType", "INT96", "times must be written as they are read"),
-        ("spark.sql.legacy.timeParserPolicy", "LEGACY", "times must keep all their digits"),
-        ("spark.sql.legacy.charVarcharAsString", "true", "may write two values as one"),
-        ("executor.memory", "4g", "must have names that begin with spark., got 'executor.memory'"),
+        ("spark.speculation: true", "spark.settings must have spark.speculation: false"),
+        ("spark.sql.session.timeZone: CET", "must have spark.sql.session.timeZone: UTC"),
+        ("spark.sql.shuffle.partitions: 200", "set spark.shards instead"),
+        ("spark.sql.streaming.checkpointLocation: x", "set checkpoint.path instead"),
+        ("spark.sql.streaming.noDataMicroBatches.enabled: false", "max_wait must expire while no rows arrive"),
+        ("spark.sql.streaming.stateStore.providerClass: Mine", "only this store supports the state of shards"),
+        ("spark.sql.files.ignoreCorruptFiles: true", "rows would be skipped silently"),
+        ("spark.sql.streaming.commitProtocolClass: Mine", "committed files could no longer be identified"),
+        ("spark.sql.parquet.outputTimestampType: INT96", "times must be written as they are read"),
+        ("spark.sql.legacy.timeParserPolicy: LEGACY", "times must keep all their digits"),
+        ("spark.sql.legacy.charVarcharAsString: true", "may write two values as one"),
+        ("executor.memory: 4g", "must have names that begin with spark., got 'executor.memory'"),
     ],
 )
-def test_a_setting_that_would_break_a_promise_is_refused(tmp_path: Path, setting: str, value: str, said: str) -> None:
-    (line,) = problems(tmp_path, job(spark=f"spark: {{shards: 4, settings: {{{setting}: {value}}}}}\n"))
+def test_a_setting_that_would_break_a_promise_is_refused(tmp_path: Path, setting: str, said: str) -> None:
+    (line,) = problems(tmp_path, job(spark=f"spark: {{shards: 4, settings: {{{setting}}}}}\n"))
     assert said in line
 
 

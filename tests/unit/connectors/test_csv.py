@@ -144,21 +144,18 @@ def test_unclosed_quote_costs_only_its_own_line(
     assert source.malformed == 1
 
 
-def test_unclosed_quote_in_the_last_value_costs_nothing(tmp_path: Path) -> None:
-    source = source_of(tmp_path, "a,b\n" + "".join(f"{i},{chr(34) if i == 40 else ''}x\n" for i in range(100)))
-    assert read(source) == [{"a": str(i), "b": "x"} for i in range(100)]
-    assert source.malformed == 0
-
-
-def test_unclosed_quote_does_not_swallow_a_last_line_without_its_end(tmp_path: Path) -> None:
-    source = source_of(tmp_path, 'a,b\n1,"x\n2,y')
-    assert read(source) == [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}]
-    assert source.malformed == 0
-
-
-def test_quote_inside_a_plain_value_is_a_quote(tmp_path: Path) -> None:
-    source = source_of(tmp_path, 'a,b\n1,5" pipe\n2,x\n')
-    assert read(source) == [{"a": "1", "b": '5" pipe'}, {"a": "2", "b": "x"}]
+@pytest.mark.parametrize(
+    ("lines", "values"),
+    [
+        ("".join(f"{i},{chr(34) if i == 40 else ''}x\n" for i in range(100)), ["x"] * 100),
+        ('0,"x\n1,y', ["x", "y"]),
+        ('0,5" pipe\n1,x\n', ['5" pipe', "x"]),
+    ],
+    ids=["unclosed in the last value", "unclosed before a last line without its end", "inside a plain value"],
+)
+def test_stray_quote_costs_no_row(tmp_path: Path, lines: str, values: list[str]) -> None:
+    source = source_of(tmp_path, "a,b\n" + lines)
+    assert read(source) == [{"a": str(i), "b": value} for i, value in enumerate(values)]
     assert source.malformed == 0
 
 

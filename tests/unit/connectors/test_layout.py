@@ -64,17 +64,14 @@ FILES: dict[str, Callable[[], bytes]] = {
 }
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
-def test_no_flipped_bit_of_an_arrow_file_shows_another_column(make: Callable[[], bytes], tmp_path: Path) -> None:
-    content = make()
+def _check_flipped_bits(path: Path, content: bytes) -> None:
     every = effort(53, 1)  # a prime, so that all bits of a byte are tested
     refused = 0
     for bit in range(0, 8 * len(content), every):
         flipped = bytearray(content)
         flipped[bit // 8] ^= 1 << bit % 8
         try:
-            values = _read(tmp_path / "in.arrow", bytes(flipped))
+            values = _read(path, bytes(flipped))
         except CastleguardError:
             refused += 1
         else:
@@ -83,19 +80,14 @@ def test_no_flipped_bit_of_an_arrow_file_shows_another_column(make: Callable[[],
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
+def test_no_flipped_bit_of_an_arrow_file_shows_another_column(make: Callable[[], bytes], tmp_path: Path) -> None:
+    _check_flipped_bits(tmp_path / "in.arrow", make())
+
+
+@pytest.mark.soak
 def test_no_flipped_bit_of_a_parquet_file_shows_another_column(tmp_path: Path) -> None:
-    content = _parquet(PLAIN)
-    refused = 0
-    for bit in range(0, 8 * len(content), effort(53, 1)):
-        flipped = bytearray(content)
-        flipped[bit // 8] ^= 1 << bit % 8
-        try:
-            values = _read(tmp_path / "in.parquet", bytes(flipped))
-        except CastleguardError:
-            refused += 1
-        else:
-            assert not any(SECRET in str(value) for value in values), bit
-    assert refused
+    _check_flipped_bits(tmp_path / "in.parquet", _parquet(PLAIN))
 
 
 def _buffers_of(content: bytes) -> list[int]:

@@ -6,26 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.kernels import chacha
-from castleguard.kernels.chacha import (
-    LANES,
-    NOISE,
-    PURPOSES,
-    RATCHET,
-    Draws,
-    address_contents,
-    address_positions,
-    advance_key,
-    begin_content,
-    begin_event,
-    chacha_block,
-    chacha_lanes,
-    new_words,
-    next_word,
-    pick,
-    ratchet,
-    use_lane,
-    word_at,
-)
+from castleguard.kernels.chacha import LANES, NOISE, PURPOSES, RATCHET, Draws, new_words
 from castleguard.kernels.compile import entry_kernel
 from castleguard.kernels.content import add_number, begin_digest, end_digest
 from tests.reference import chacha as reference
@@ -42,7 +23,7 @@ positions = st.integers(0, 2**20) | st.integers(0, 2**40)
 @entry_kernel
 def write_block(key: Words, address: Ints, out: Words) -> None:
     """Expose one block to Python, which can call entry kernels only."""
-    chacha_block(key, address[0], address[1], address[2], address[3], out)
+    chacha.chacha_block(key, address[0], address[1], address[2], address[3], out)
 
 
 @entry_kernel
@@ -50,31 +31,31 @@ def make_draws(draws: Draws, asked: Ints, answers: Ints) -> None:
     """Answer rows of (purpose, position, choices); a row without choices begins an event and may change the key."""
     for at in range(answers.size):
         if asked[at, 2] == 0:
-            begin_event(draws)
-            ratchet(draws, asked[at, 1])
+            chacha.begin_event(draws)
+            chacha.ratchet(draws, asked[at, 1])
         else:
-            answers[at] = pick(draws, asked[at, 0], asked[at, 1], asked[at, 2])
+            answers[at] = chacha.pick(draws, asked[at, 0], asked[at, 1], asked[at, 2])
 
 
 @entry_kernel
 def take_words(draws: Draws, position: int, nonces: Words, lanes: Words, taken: Words, again: Words) -> None:
     """Draw words in sequence, the first block from a lane; then the same words by address, in reverse."""
-    advance_key(draws, position)
-    begin_event(draws)
-    address_positions(NOISE, position - LANES + 1, nonces)
-    chacha_lanes(draws.words[0], nonces, lanes)
-    use_lane(draws, NOISE, position, lanes, LANES - 1)
+    chacha.advance_key(draws, position)
+    chacha.begin_event(draws)
+    chacha.address_positions(NOISE, position - LANES + 1, nonces)
+    chacha.chacha_lanes(draws.words[0], nonces, lanes)
+    chacha.use_lane(draws, NOISE, position, lanes, LANES - 1)
     for at in range(taken.size):
-        taken[at] = next_word(draws, NOISE, position)
+        taken[at] = chacha.next_word(draws, NOISE, position)
     for at in range(taken.size - 1, -1, -1):
-        again[at] = word_at(draws, NOISE, position, at)
+        again[at] = chacha.word_at(draws, NOISE, position, at)
 
 
 @entry_kernel
 def write_lanes(key: Words, purpose: int, first: int, nonces: Words, lanes: Words) -> None:
     """Expose the blocks of LANES positions to Python."""
-    address_positions(purpose, first, nonces)
-    chacha_lanes(key, nonces, lanes)
+    chacha.address_positions(purpose, first, nonces)
+    chacha.chacha_lanes(key, nonces, lanes)
 
 
 @entry_kernel
@@ -82,20 +63,20 @@ def take_hiding_words(
     draws: Draws, position: int, content: Ints, digests: Ints, nonces: Words, lanes: Words, taken: Words, block: Words
 ) -> None:
     """Draw words addressed by content: in sequence, and the first block from a lane."""
-    advance_key(draws, position)
+    chacha.advance_key(draws, position)
     digest = begin_digest(draws)
     for at in range(content.size):
         digest = add_number(digest, content[at])
     for lane in range(LANES):
         digests[lane] = end_digest(digest, content.size)
-    begin_content(draws, digests[0])
+    chacha.begin_content(draws, digests[0])
     for at in range(taken.size):
-        taken[at] = next_word(draws, NOISE, position)
-    address_contents(NOISE, position - LANES + 1, digests, nonces)
-    chacha_lanes(draws.words[0], nonces, lanes)
-    use_lane(draws, NOISE, position, lanes, LANES - 1)
+        taken[at] = chacha.next_word(draws, NOISE, position)
+    chacha.address_contents(NOISE, position - LANES + 1, digests, nonces)
+    chacha.chacha_lanes(draws.words[0], nonces, lanes)
+    chacha.use_lane(draws, NOISE, position, lanes, LANES - 1)
     for at in range(block.size):
-        block[at] = word_at(draws, NOISE, position, at)
+        block[at] = chacha.word_at(draws, NOISE, position, at)
 
 
 def fresh(key: tuple[int, ...]) -> Draws:

@@ -66,6 +66,12 @@ def test_an_observed_domain_hides_nothing() -> None:
     assert Numeric("age").hides_nothing(np.array([1.5]))
 
 
+def refusal_of(make: Callable[[], object]) -> str:
+    with pytest.raises(SchemaError) as caught:
+        make()
+    return str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -88,9 +94,7 @@ def test_an_observed_domain_hides_nothing() -> None:
     ],
 )  # fmt: skip
 def test_an_invalid_declaration_is_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(SchemaError) as caught:
-        make()
-    assert message in str(caught.value)
+    assert message in refusal_of(make)
 
 
 def test_bins_are_coded_edges() -> None:
@@ -145,9 +149,7 @@ def test_a_schema_lists_the_columns_it_reads() -> None:
     ],
 )  # fmt: skip
 def test_an_invalid_schema_is_refused(make: Callable[[], object], message: str) -> None:
-    with pytest.raises(SchemaError) as caught:
-        make()
-    assert message in str(caught.value)
+    assert message in refusal_of(make)
 
 
 def test_the_person_column_may_share_a_published_name() -> None:

@@ -103,6 +103,28 @@ def propose(stream: SiteStream) -> None:
     stream.cooperation.ending = False
 
 
+def pair(stage: Stage) -> tuple[SiteStream, SiteStream]:
+    """Two sites with two rows each, enough for a release together."""
+    a, b = stage.site("a"), stage.site("b")
+    a.push(rows(4, 5), now=0.0)
+    b.push(rows(4, 5, first=3), now=0.0)
+    return a, b
+
+
+def ask(stage: Stage, b: SiteStream, *boxes: tuple[float, float], release: str = "a.1.1", now: float = 0.0) -> None:
+    """Ask b for the rows in boxes, as the site a does, and commit its answer."""
+    stage.say(Prepare, "b", "a", **prepare(release, *boxes))
+    b.tick(now)
+    commit(b)
+
+
+def restarted(stage: Stage, name: str, blob: bytes) -> SiteStream:
+    """A site that starts again from a snapshot."""
+    again = stage.site(name, epoch="2")
+    again.resume(blob)
+    return again
+
+
 def released(stage: Stage, a: SiteStream, b: SiteStream) -> pa.Table:
     """Return the rows that a publishes in a release with rows of b."""
     propose(a)
@@ -117,9 +139,7 @@ def released(stage: Stage, a: SiteStream, b: SiteStream) -> pa.Table:
 
 def test_joint_release_is_published_by_one_site_for_both() -> None:
     stage = Stage()
-    a, b = stage.site("a"), stage.site("b")
-    a.push(rows(4, 5), now=0.0)
-    b.push(rows(4, 5, first=3), now=0.0)
+    a, b = pair(stage)
     table = released(stage, a, b)
     assert sorted(table["row"].to_pylist()) == [1, 2, 3, 4]
     assert set(zip(table["q_min"].to_pylist(), table["q_max"].to_pylist(), strict=True)) == {(4, 6)}
@@ -142,9 +162,7 @@ def test_person_at_two_sites_counts_once() -> None:
 @pytest.mark.parametrize("sensitive", [[], ["s"]])
 def test_rows_without_payload_are_released_jointly(sensitive: list[str]) -> None:
     stage = Stage(schema=Schema(person=None, quasi_identifiers=[_Q], sensitive=sensitive))
-    a, b = stage.site("a"), stage.site("b")
-    a.push(rows(4, 5), now=0.0)
-    b.push(rows(4, 5, first=3), now=0.0)
+    a, b = pair(stage)
     assert released(stage, a, b).num_rows == 4
 
 
@@ -152,9 +170,7 @@ def test_rows_for_the_root_are_never_offered() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(None, 0, first=3), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (0, 12)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (0, 12))
     (answer,) = stage.received("a", Prepared)
     assert answer.rows is not None
     assert answer.rows.payload["row"].to_pylist() == [4]
@@ -206,33 +222,32 @@ def test_repeated_question_after_the_release_takes_no_more_rows() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6))
     (answer,) = stage.received("a", Prepared)
     stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: 2}).to_bytes()
     stage.say(Decided, "b", "a", release="a.1.1")
     b.push(rows(4, first=3), now=0.0)
     assert b.report().handed_over == 2
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6))
     stage.say(Decided, "b", "a", release="a.1.1")
     b.tick(0.0)
     assert (b.report().handed_over, b.report().pending) == (2, 1)
 
 
-def test_answer_to_a_restarted_coordinator_is_released() -> None:
-    stage = Stage()
-    a, b = stage.site("a"), stage.site("b")
-    a.push(rows(4, 5), now=0.0)
-    b.push(rows(4, 5, first=3), now=0.0)
+def asked_before_a_restart(stage: Stage) -> tuple[bytes, SiteStream]:
+    """A snapshot of the coordinator a, and the site b, which has reserved rows for its proposal."""
+    a, b = pair(stage)
     propose(a)
     blob = a.snapshot()
     b.tick(0.0)
+    return blob, b
+
+
+def test_answer_to_a_restarted_coordinator_is_released() -> None:
+    stage = Stage()
+    blob, b = asked_before_a_restart(stage)
     commit(b)
-    a = stage.site("a", epoch="2")
-    a.resume(blob)
+    a = restarted(stage, "a", blob)
     for stream in (a, b, a):
         assert stream.tick(0.0).num_rows == 0
     assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == {}
@@ -249,12 +264,10 @@ def test_site_that_dies_before_storing_its_answer_has_not_answered() -> None:
     b.tick(0.0)
     after = b.snapshot()
     assert not stage.received("a", Prepared)
-    b = stage.site("b", epoch="2")
-    b.resume(before)
+    b = restarted(stage, "b", before)
     b.tick(0.0)
     assert not stage.received("a", Prepared)
-    b = stage.site("b", epoch="2")
-    b.resume(after)
+    restarted(stage, "b", after)
     (answer,) = stage.received("a", Prepared)
     assert answer.offer.startswith("b.1.")
 
@@ -263,9 +276,7 @@ def test_undecided_rows_return_before_they_are_due() -> None:
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6))
     out = [b.push(rows(4, first=3 + n), now=0.0) for n in range(13)]
     assert Verdict.from_bytes(stage.relay.log["a.1.1"]).offers == {}
     assert {1, 2} <= {row for table in out for row in table["row"].to_pylist()}
@@ -275,9 +286,7 @@ def test_undecided_rows_return_in_time_even_if_many_rows_arrive_at_once() -> Non
     stage = Stage(policy(delay=40))
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6))
     assert b.report().pending == 2 < stage.policy.joint.step
     table = b.push(rows(*[4] * 60, first=3), now=0.0)
     assert {1, 2} <= set(table["row"].to_pylist())
@@ -291,9 +300,7 @@ def offering(stage: Stage) -> tuple[SiteStream, Prepared]:
     """A site that has offered two rows to a release, with its answer."""
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6))
     (answer,) = stage.received("a", Prepared)
     return b, answer
 
@@ -334,17 +341,11 @@ def test_offer_is_looked_up_again_after_an_outage_of_the_log() -> None:
 
 def test_lost_answer_to_a_restarted_coordinator_does_not_lock_rows_for_ever() -> None:
     stage = Stage()
-    a, b = stage.site("a"), stage.site("b")
-    a.push(rows(4, 5), now=0.0)
-    b.push(rows(4, 5, first=3), now=0.0)
-    propose(a)
-    blob = a.snapshot()
-    b.tick(0.0)
+    blob, b = asked_before_a_restart(stage)
     stage.relay.faults.loss = 1.0
     commit(b)
     stage.relay.faults.loss = 0.0
-    a = stage.site("a", epoch="2")
-    a.resume(blob)
+    a = restarted(stage, "a", blob)
     for stream in (a, b):
         stream.tick(0.0)
     assert b.cooperation.offers
@@ -375,9 +376,7 @@ def given_up(stage: Stage) -> SiteStream:
     """A site that has given up two offered rows, one in each proposed box."""
     b = stage.site("b")
     b.push(rows(4, 8), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6), (4, 9)))
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6), (4, 9))
     stage.relay.faults.away = {"b"}
     b.push(rows(*[1] * 12, first=3), now=0.0)
     assert b.report().undecided == 2
@@ -398,8 +397,7 @@ def test_given_up_rows_that_were_taken_count_as_handed_over() -> None:
 def test_given_up_rows_survive_a_restart() -> None:
     stage = Stage()
     blob = given_up(stage).snapshot()
-    b = stage.site("b", epoch="2")
-    b.resume(blob)
+    b = restarted(stage, "b", blob)
     assert b.report().undecided == 2
     stage.relay.faults.away.clear()
     before = b.report().suppressed
@@ -431,15 +429,21 @@ def test_coordinator_gives_up_only_rows_of_its_verdict() -> None:
     assert len(found) == len(set(found))
 
 
-@pytest.mark.parametrize("tried", [False, True])
-def test_release_returns_its_rows_unless_it_may_have_been_committed(tried: bool) -> None:
-    stage = Stage()
+def answered(stage: Stage) -> SiteStream:
+    """A site whose release, of two rows and three of the other site, is decided and not committed."""
     a = stage.site("a")
     a.push(rows(4, 5), now=0.0)
     propose(a)
     (asked,) = stage.received("b", Prepare)
     stage.say(Prepared, "a", **offered(asked.release, persons=3))
     a.tick(0.0)
+    return a
+
+
+@pytest.mark.parametrize("tried", [False, True])
+def test_release_returns_its_rows_unless_it_may_have_been_committed(tried: bool) -> None:
+    stage = Stage()
+    a = answered(stage)
     stage.relay.faults.away = {"a"}
     if tried:
         commit(a)
@@ -485,11 +489,8 @@ def test_rows_of_an_offer_whose_record_may_have_expired_are_given_up(days: int) 
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(0.0)
-    commit(b)
-    again = stage.site("b", epoch="2")
-    again.resume(b.snapshot())
+    ask(stage, b, (4, 6))
+    again = restarted(stage, "b", b.snapshot())
     again.push(rows(*[4] * 12, first=3), now=days * 86_400.0)
     assert again.report().undecided == (2 if days == 31 else 0)
     again.tick(days * 86_400.0)
@@ -501,11 +502,8 @@ def test_restored_stream_does_not_use_the_log_before_it_knows_the_time() -> None
     stage = Stage()
     b = stage.site("b")
     b.push(rows(4, 4), now=86_400.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.1", (4, 6)))
-    b.tick(86_400.0)
-    commit(b)
-    again = stage.site("b", epoch="2")
-    again.resume(b.snapshot())
+    ask(stage, b, (4, 6), now=86_400.0)
+    again = restarted(stage, "b", b.snapshot())
     again.coordinator.committed()
     assert again.flush().num_rows == 0
     assert not stage.relay.log
@@ -518,8 +516,7 @@ def test_rows_given_up_before_the_time_is_known_are_looked_up_afterwards(taken: 
     b, answer = offering(stage)
     if taken:
         stage.relay.log["a.1.1"] = Verdict(offers={"a.1.1": 1, answer.offer: taken}).to_bytes()
-    again = stage.site("b", epoch="2")
-    again.resume(b.snapshot())
+    again = restarted(stage, "b", b.snapshot())
     again.flush()
     assert (again.report().undecided, again.coordinator.unsettled is None) == (2, False)
     again.tick(28 * 86_400.0)
@@ -531,8 +528,7 @@ def test_rows_given_up_before_the_time_is_known_are_looked_up_afterwards(taken: 
 def test_rows_given_up_before_the_time_is_known_stay_undecided_if_the_record_may_have_expired() -> None:
     stage = Stage()
     b, _ = offering(stage)
-    again = stage.site("b", epoch="2")
-    again.resume(b.snapshot())
+    again = restarted(stage, "b", b.snapshot())
     again.flush()
     again.tick(31 * 86_400.0)
     assert not stage.relay.log
@@ -550,8 +546,7 @@ def test_verdict_from_before_a_restart_waits_until_the_time_is_known() -> None:
     a.push(rows(11, first=4))
     (lead,) = a.cooperation.leads.values()
     assert lead.outcome is not None
-    again = stage.site("a", epoch="2")
-    again.resume(a.snapshot())
+    again = restarted(stage, "a", a.snapshot())
     again.push(rows(11, first=5))
     assert again.report().undecided == 0
     commit(again)
@@ -564,12 +559,7 @@ def test_verdict_from_before_a_restart_waits_until_the_time_is_known() -> None:
 
 def test_unwritten_verdict_does_not_request_commits() -> None:
     stage = Stage()
-    a = stage.site("a")
-    a.push(rows(4, 5), now=0.0)
-    propose(a)
-    (asked,) = stage.received("b", Prepare)
-    stage.say(Prepared, "a", **offered(asked.release, persons=3))
-    a.tick(0.0)
+    a = answered(stage)
     assert a.coordinator.urgent
     stage.relay.faults.away = {"a"}
     commit(a)
@@ -584,9 +574,7 @@ def test_unwritten_verdict_does_not_request_commits() -> None:
 def test_box_is_announced_after_its_rows_are_delivered() -> None:
     """Until the next table is returned, the site holds the rows through any number of commits."""
     stage = Stage()
-    a, b = stage.site("a"), stage.site("b")
-    a.push(rows(4, 5), now=0.0)
-    b.push(rows(4, 5, first=3), now=0.0)
+    a, b = pair(stage)
     propose(a)
     for stream in (b, a):
         stream.tick(0.0)
@@ -684,18 +672,14 @@ def test_cluster_with_few_persons_is_not_revealed_to_a_site_that_asks_to_join() 
 
 def test_records_on_the_log_are_sealed_and_bound_to_their_release() -> None:
     stage = Stage(seal=Cipher(member("a").message_key()))
-    a, b = stage.site("a"), stage.site("b")
-    a.push(rows(4, 5), now=0.0)
-    b.push(rows(4, 5, first=3), now=0.0)
+    a, b = pair(stage)
     assert released(stage, a, b).num_rows == 4
     (record,) = stage.relay.log.values()
     assert b"offers" not in record
     b = stage.site("b")
     b.push(rows(4, 5), now=0.0)
-    stage.say(Prepare, "b", "a", **prepare("a.1.7", (4, 6)))
     stage.relay.log["a.1.7"] = record
-    b.tick(0.0)
-    commit(b)
+    ask(stage, b, (4, 6), release="a.1.7")
     b.push(rows(*[1] * 12, first=3), now=0.0)
     assert b.report().undecided == 2
 

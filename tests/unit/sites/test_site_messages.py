@@ -10,22 +10,8 @@ import pytest
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.codec import Record, pack
 from castleguard.errors import SnapshotError
-from castleguard.sites.site_messages import (
-    FORMAT,
-    KINDS,
-    Decided,
-    Hello,
-    Join,
-    Message,
-    Prepare,
-    Prepared,
-    Published,
-    Retract,
-    Rows,
-    Share,
-    decode,
-    encode,
-)
+from castleguard.sites import site_messages as kinds
+from castleguard.sites.site_messages import FORMAT, KINDS, Message, Rows, decode, encode
 
 _ME: dict[str, Any] = {"sender": "a", "epoch": "0001", "agreed": "0123456789abcdef"}
 _LOWER, _UPPER = np.array([0.0, 2.0]), np.array([3.0, 2.0])
@@ -36,11 +22,11 @@ _ROWS = Rows(
     levels=np.array([0, 1 << 30]),
 )
 MESSAGES: list[Message] = [
-    Hello(**_ME),
-    Share(**_ME, cluster=3, version=7, persons=5, lower=_LOWER, upper=_UPPER),
-    Retract(**_ME, clusters=[1, 5]),
-    Join(**_ME, cluster=3, version=7),
-    Prepare(
+    kinds.Hello(**_ME),
+    kinds.Share(**_ME, cluster=3, version=7, persons=5, lower=_LOWER, upper=_UPPER),
+    kinds.Retract(**_ME, clusters=[1, 5]),
+    kinds.Join(**_ME, cluster=3, version=7),
+    kinds.Prepare(
         **_ME,
         release="a.0001.1",
         lower=np.array([_LOWER, _LOWER]),
@@ -48,10 +34,10 @@ MESSAGES: list[Message] = [
         losses=np.array([0.1, 0.2]),
         cluster=4,
     ),
-    Prepared(**_ME, release="b.0001.1"),
-    Prepared(**_ME, release="b.0001.1", offer="a.0001.2", rows=_ROWS, lower=_LOWER, upper=_UPPER, otherwise=0.25),
-    Decided(**_ME, release="a.0001.1"),
-    Published(**_ME, heard={"a": "1"}, lower=np.array([_LOWER]), upper=np.array([_UPPER])),
+    kinds.Prepared(**_ME, release="b.0001.1"),
+    kinds.Prepared(**_ME, release="b.0001.1", offer="a.0001.2", rows=_ROWS, lower=_LOWER, upper=_UPPER, otherwise=0.25),
+    kinds.Decided(**_ME, release="a.0001.1"),
+    kinds.Published(**_ME, heard={"a": "1"}, lower=np.array([_LOWER]), upper=np.array([_UPPER])),
 ]
 KEY = bytes(range(32))
 

@@ -202,27 +202,29 @@ def test_another_plan_is_refused_before_a_session_is_started(
     assert len(sessions) == started
 
 
-KAFKA = (
-    "type: csv, path: in/, follow: true",
-    'type: kafka, brokers: "a:1,b:1", topic: t, format: csv, columns: [pid, age, illness]',
-)
+def kafka(brokers: str = "a:1,b:1", reading: str = "format: csv, columns: [pid, age, illness]") -> tuple[str, str]:
+    """The change of the job file that reads from Kafka."""
+    return "type: csv, path: in/, follow: true", f'type: kafka, brokers: "{brokers}", topic: t, {reading}'
 
 
 @pytest.mark.parametrize(
-    ("change", "differs"),
+    ("source", "differs"),
     [
-        (("[pid, age, illness]", "[pid, illness, age]"), "source.columns"),
-        (("[pid, age, illness]", "[age, illness], key_column: pid"), "source.columns and another source.key_column"),
-        (("format: csv, columns: [pid, age, illness]", "format: json"), "source.columns and another source.format"),
-        (("a:1,b:1", "c:1"), "source.brokers"),
+        (kafka(reading="format: csv, columns: [pid, illness, age]"), "source.columns"),
+        (
+            kafka(reading="format: csv, columns: [age, illness], key_column: pid"),
+            "source.columns and another source.key_column",
+        ),
+        (kafka(reading="format: json"), "source.columns and another source.format"),
+        (kafka(brokers="c:1"), "source.brokers"),
     ],
 )
-def test_changed_reading_of_messages_is_refused(job: Change, change: tuple[str, str], differs: str) -> None:
-    with opened(prepare(job(KAFKA))):
+def test_changed_reading_of_messages_is_refused(job: Change, source: tuple[str, str], differs: str) -> None:
+    with opened(prepare(job(kafka()))):
         pass
-    assert check_kept(prepare(job(KAFKA, ("a:1,b:1", "b:1, a:1"))))
+    assert check_kept(prepare(job(kafka(brokers="b:1, a:1"))))
     with pytest.raises(SnapshotError, match=f"with another {differs}. To change that: run the unchanged job"):
-        check_kept(prepare(job(KAFKA, change)))
+        check_kept(prepare(job(source)))
 
 
 def test_files_of_another_type_are_refused(job: Change, tmp_path: Path) -> None:

@@ -52,22 +52,22 @@ def test_bad_strict_parameters_are_refused_in_one_sentence(changed: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("name", "value", "said"),
     [
-        ({"epsilon": 0}, "epsilon must be a number above 0, got 0"),
-        ({"k": 5}, "k belongs to strict mode"),
-        ({"max_clusters": 0}, "max_clusters must be a whole number of at least 1"),
-        ({"loss_window": 0}, "loss_window must be a whole number of at least 1"),
-        ({"admission": "eq"}, "admission must be 'lt' or 'le'"),
-        ({"sensitivity": 0}, "with 0 the true means would be published"),
-        ({"sensitivity": -3.0}, "sensitivity must be a number above 0, got -3.0"),
-        ({"sensitivity": float("nan")}, "sensitivity must be a number above 0"),
-        ({"sensitivity": {"x": 0.0}}, "the sensitivity of 'x' must be a finite number above 0"),
+        ("epsilon", 0, "epsilon must be a number above 0, got 0"),
+        ("admission", "eq", "admission must be 'lt' or 'le'"),
+        ("k", 5, "k belongs to strict mode"),
+        ("max_clusters", 0, "max_clusters must be a whole number of at least 1"),
+        ("loss_window", 0, "loss_window must be a whole number of at least 1"),
+        ("sensitivity", 0, "with 0 the true means would be published"),
+        ("sensitivity", -3.0, "sensitivity must be a number above 0, got -3.0"),
+        ("sensitivity", float("nan"), "sensitivity must be a number above 0"),
+        ("sensitivity", {"x": 0.0}, "the sensitivity of 'x' must be a finite number above 0"),
     ],
 )
-def test_bad_paper_parameters_are_refused_in_one_sentence(changed: dict[str, Any], said: str) -> None:
+def test_bad_paper_parameters_are_refused_in_one_sentence(name: str, value: object, said: str) -> None:
     with pytest.raises(PolicyError, match=said):
-        paper(**changed)
+        paper(**{name: value})
 
 
 def test_numpy_numbers_are_accepted() -> None:

@@ -25,16 +25,8 @@ from castleguard.judge.measure.learning import (
     train_and_judge,
 )
 from castleguard.judge.reading.linked import link
-from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema
+from tests.unit.judge.measure.made_up import LABELLED
 
-JOBS = Hierarchy.from_mapping({"Any": {"Care": ["Nurse", "Carer"], "Other": ["Cook"]}})
-SCHEMA = Schema(
-    person=None,
-    quasi_identifiers=[Numeric("age", lower=0, upper=100, null="root"), Categorical("job", hierarchy=JOBS)],
-    sensitive=["ill"],
-    public=["row"],
-)
 QUICK = Learning(models=("k-NN",), scaled=(False,), neighbours=1, runs=3)
 
 
@@ -110,7 +102,7 @@ def test_neural_network_learns_a_threshold() -> None:
     table = people(300)
     settings = Learning(models=("neural network",), scaled=(True,), runs=1, hidden_layers=(10,), rounds=300)
     found = learning_utility(
-        link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=settings
+        link(published(table, 10), pa.table(table), LABELLED, by="row"), label="ill", settings=settings
     )
     assert score(found, "original") > 0.9
     assert score(found, "published") > 0.9
@@ -121,14 +113,16 @@ def test_network_that_did_not_converge_is_noted() -> None:
     table = people(60)
     settings = Learning(models=("neural network",), scaled=(True,), runs=1, hidden_layers=(5,), rounds=2)
     found = learning_utility(
-        link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=settings
+        link(published(table, 10), pa.table(table), LABELLED, by="row"), label="ill", settings=settings
     )
     assert found.notes == ("neural networks that did not converge within 2 rounds: 2",)
 
 
 def test_exact_publication_has_the_original_accuracy() -> None:
     table = people(100)
-    found = learning_utility(link(published(table, 1), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
+    found = learning_utility(
+        link(published(table, 1), pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK
+    )
     assert score(found, "published") == score(found, "original") > 0.9
     assert found.notes == ()
 
@@ -136,7 +130,7 @@ def test_exact_publication_has_the_original_accuracy() -> None:
 def test_wide_ranges_lower_accuracy() -> None:
     table = people(200)
     found = learning_utility(
-        link(published(table, 101), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK
+        link(published(table, 101), pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK
     )
     assert score(found, "original") > 0.9
     assert score(found, "published") < 0.7
@@ -158,7 +152,9 @@ def test_test_rows_are_not_used_for_training() -> None:
     # Labels are coin flips and all ages differ, so predictions for unseen rows are right half the time.
     coins = np.random.default_rng(3).integers(0, 2, 100)
     table = people(100) | {"age": list(range(100)), "ill": coins.tolist()}
-    found = learning_utility(link(published(table, 1), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
+    found = learning_utility(
+        link(published(table, 1), pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK
+    )
     assert 0.2 < score(found, "published") < 0.8
     assert 0.2 < score(found, "original") < 0.8
 
@@ -169,7 +165,7 @@ def test_published_row_without_an_original_is_not_used_for_training() -> None:
     wrong = published(table | {"ill": ["no" if ill == "yes" else "yes" for ill in table["ill"]]}, 1)
     strays = published(table | {"row": list(range(100, 140))}, 1)
     both = pa.concat_tables([strays, wrong])
-    found = learning_utility(link(both, pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
+    found = learning_utility(link(both, pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK)
     assert score(found, "published") < 0.2
 
 
@@ -178,7 +174,7 @@ def test_rows_with_a_missing_value_are_left_out_and_counted() -> None:
     table["age"][7] = None
     table["ill"][8] = None
     shown = published(people(50), 1)
-    found = learning_utility(link(shown, pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
+    found = learning_utility(link(shown, pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK)
     assert found.left_out == 2
 
 
@@ -186,7 +182,7 @@ def test_majority_is_the_accuracy_of_the_most_frequent_class() -> None:
     table = people(40) | {"ill": ["no"] * 30 + ["yes"] * 10}
     settings = Learning(models=("k-NN",), scaled=(False,), runs=20)
     found = learning_utility(
-        link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=settings
+        link(published(table, 10), pa.table(table), LABELLED, by="row"), label="ill", settings=settings
     )
     assert found.majority.mean == pytest.approx(0.75, abs=0.1)
 
@@ -194,7 +190,7 @@ def test_majority_is_the_accuracy_of_the_most_frequent_class() -> None:
 def test_empty_publication_has_no_figures_and_a_note() -> None:
     table = people(20)
     found = learning_utility(
-        link(published(table, 10).slice(0, 0), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK
+        link(published(table, 10).slice(0, 0), pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK
     )
     assert math.isnan(score(found, "published"))
     assert found.notes == ("no training rows were published in 3 of 3 runs, which have no figures",)
@@ -202,7 +198,9 @@ def test_empty_publication_has_no_figures_and_a_note() -> None:
 
 def test_single_class_has_no_roc_curve_and_a_note() -> None:
     table = people(20) | {"ill": ["no"] * 20}
-    found = learning_utility(link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
+    found = learning_utility(
+        link(published(table, 10), pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK
+    )
     assert score(found, "published") == 1.0
     assert all(math.isnan(each.auc.mean) for each in found.scores)
     assert found.notes == (
@@ -220,7 +218,9 @@ def test_class_without_training_rows_is_never_predicted() -> None:
 
 def test_held_out_rows_need_no_link() -> None:
     table, later = people(100), people(30, seed=9)
-    found = held_out_utility(published(table, 5), pa.table(table), pa.table(later), SCHEMA, label="ill", settings=QUICK)
+    found = held_out_utility(
+        published(table, 5), pa.table(table), pa.table(later), LABELLED, label="ill", settings=QUICK
+    )
     assert score(found, "original") > 0.9
     assert score(found, "published") > 0.85
     assert found.left_out == 0
@@ -256,4 +256,4 @@ def test_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "sklearn.neighbors", None)
     table = people(20) | {"ill": ill}
     with pytest.raises(UsageError, match=r"castleguard\[learn\]"):
-        learning_utility(link(published(table, 10), pa.table(table), SCHEMA, by="row"), label="ill", settings=QUICK)
+        learning_utility(link(published(table, 10), pa.table(table), LABELLED, by="row"), label="ill", settings=QUICK)

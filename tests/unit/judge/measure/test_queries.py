@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from castleguard.errors import PolicyError, UsageError
-from castleguard.judge.measure.predicates import Attribute, Ranges
+from castleguard.judge.measure.predicates import Ranges
 from castleguard.judge.measure.queries import (
     Workload,
     WorkloadError,
@@ -22,30 +22,8 @@ from castleguard.judge.measure.queries import (
     workload_error_in_order,
 )
 from castleguard.judge.reading.linked import link
-from castleguard.schema.hierarchy import Hierarchy
-from castleguard.schema.roles import Categorical, Numeric, Schema
-from castleguard.schema.sensitive import Sensitive
-
-JOBS = Hierarchy.from_mapping({"Any": {"Care": ["Nurse", "Carer"], "Other": ["Cook", "Smith"]}})
-SCHEMA = Schema(
-    person=None,
-    quasi_identifiers=[Numeric("age", lower=0, upper=100), Categorical("job", hierarchy=JOBS)],
-    sensitive=[Sensitive("illness", values=["flu", "cold"])],
-    public=["row"],
-)
-ORIGINAL: dict[str, list[Any]] = {
-    "row": [1, 2, 3, 4],
-    "age": [20, 25, 40, 60],
-    "job": ["Nurse", "Carer", "Cook", "Nurse"],
-    "illness": ["flu", "cold", "flu", "flu"],
-}
-PUBLISHED: dict[str, list[Any]] = {
-    "row": [2, 1, 4, 3],
-    "age_min": [20, 20, 40, 40],
-    "age_max": [30, 30, 60, 60],
-    "job": ["Care", "Care", "Any", "Any"],
-    "illness": ["cold", "flu", "flu", "flu"],
-}
+from castleguard.schema.roles import Numeric, Schema
+from tests.unit.judge.measure.made_up import ORIGINAL, PUBLISHED, SCHEMA, attributes
 
 
 def ranges(low: list[float], high: list[float]) -> Ranges:
@@ -55,12 +33,6 @@ def ranges(low: list[float], high: list[float]) -> Ranges:
 def exact(table: dict[str, list[Any]]) -> pa.Table:
     """Every row published unchanged."""
     return pa.table(table | {"age_min": table["age"], "age_max": table["age"]}).drop_columns(["age"])
-
-
-def attributes(
-    published: dict[str, list[Any]] = PUBLISHED, original: dict[str, list[Any]] = ORIGINAL, schema: Schema = SCHEMA
-) -> tuple[Attribute, ...]:
-    return attributes_of(pa.table(published), pa.table(original), schema, Workload())
 
 
 def test_estimate_is_the_sum_of_the_products_of_the_overlaps() -> None:

@@ -10,15 +10,9 @@ import castleguard as cg
 from castleguard.judge.verify.structure import verify
 from castleguard.lab.baselines.coded_boxes import NOWHERE, published, read
 from castleguard.lab.baselines.fads import Nearness, fads
+from tests.unit.lab.baselines.made_up import PERSONS, make_rows
 
 LINE = cg.Schema(person=None, quasi_identifiers=[cg.Numeric("x", lower=0, upper=10)], public=["row"])
-EDUCATION = cg.Hierarchy.from_mapping({"Any": {"School": ["Junior", "Senior"], "University": ["Bachelor", "Master"]}})
-PERSONS = cg.Schema(
-    person="pid",
-    quasi_identifiers=[cg.Numeric("x", lower=0, upper=10), cg.Categorical("education", hierarchy=EDUCATION)],
-    sensitive=["illness"],
-    public=["row"],
-)
 
 
 def _line(*x: float) -> pa.Table:
@@ -110,16 +104,7 @@ def test_fewer_rows_than_k_are_not_published() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(0, 60), st.integers(0, 30))
 def test_every_group_has_k_persons_and_l_values_in_time(seed: int, k: int, l: int, rows: int, delay: int) -> None:
-    draw = np.random.default_rng(seed)
-    table = pa.table(
-        {
-            "pid": draw.integers(0, max(rows // 2, 1), rows),
-            "x": draw.integers(0, 11, rows),
-            "education": pa.array([EDUCATION.leaves[leaf] for leaf in draw.integers(0, 4, rows)], pa.string()),
-            "illness": pa.array([f"i{number}" for number in draw.integers(0, 4, rows)], pa.string()),
-            "row": np.arange(rows),
-        }
-    )
+    table = make_rows(seed, rows)
     coded = read(table, PERSONS)
     boxed = fads(coded, k=k, l=l, delay=delay, reuse_age=delay)
     found = verify(published(coded, boxed), table, PERSONS, k=k, l=l, link="row", closed=True)

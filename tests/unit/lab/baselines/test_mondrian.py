@@ -9,17 +9,11 @@ import castleguard as cg
 from castleguard.judge.verify.structure import verify
 from castleguard.lab.baselines.coded_boxes import NOWHERE, published, read
 from castleguard.lab.baselines.mondrian import mondrian
+from tests.unit.lab.baselines.made_up import PERSONS, make_rows
 
 PLANE = cg.Schema(
     person=None,
     quasi_identifiers=[cg.Numeric("x", lower=0, upper=10), cg.Numeric("y", lower=0, upper=100)],
-    public=["row"],
-)
-EDUCATION = cg.Hierarchy.from_mapping({"Any": {"School": ["Junior", "Senior"], "University": ["Bachelor", "Master"]}})
-PERSONS = cg.Schema(
-    person="pid",
-    quasi_identifiers=[cg.Numeric("x", lower=0, upper=10), cg.Categorical("education", hierarchy=EDUCATION)],
-    sensitive=["illness"],
     public=["row"],
 )
 
@@ -93,16 +87,7 @@ def test_persons_count_and_not_rows() -> None:
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 3), st.integers(0, 60), st.integers(0, 30))
 def test_every_group_has_k_persons_and_l_values(seed: int, k: int, l: int, rows: int, delay: int) -> None:
-    draw = np.random.default_rng(seed)
-    table = pa.table(
-        {
-            "pid": draw.integers(0, max(rows // 2, 1), rows),
-            "x": draw.integers(0, 11, rows),
-            "education": pa.array([EDUCATION.leaves[leaf] for leaf in draw.integers(0, 4, rows)], pa.string()),
-            "illness": pa.array([f"i{number}" for number in draw.integers(0, 4, rows)], pa.string()),
-            "row": np.arange(rows),
-        }
-    )
+    table = make_rows(seed, rows)
     coded = read(table, PERSONS)
     boxed = mondrian(coded, k=k, l=l, delay=delay)
     found = verify(published(coded, boxed), table, PERSONS, k=k, l=l, link="row", closed=True)

@@ -6,18 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.lab import adult
-from castleguard.lab.dcastle.contenders import (
-    ALONE,
-    ALONE_STRICT,
-    CENTRALISED,
-    CENTRALISED_STRICT,
-    DISTRIBUTED,
-    STRICT,
-    STRICT_FEW,
-    Outcome,
-    Runner,
-    Task,
-)
+from castleguard.lab.dcastle import contenders
+from castleguard.lab.dcastle.contenders import Outcome, Runner, Task
 from castleguard.lab.dcastle.design import CATEGORIES, Data
 from castleguard.schema.hierarchy import Hierarchy
 
@@ -51,11 +41,11 @@ def known_method(loss: float, *, l_costs: float = 0.0, sent: int = 0, clusters: 
 
 
 METHODS: Mapping[str, Runner] = {
-    CENTRALISED: known_method(0.4),
-    DISTRIBUTED: known_method(0.4, l_costs=0.25, sent=3_000, below=2, clusters=30),
-    ALONE: known_method(0.6),
-    CENTRALISED_STRICT: known_method(0.8),
-    STRICT: known_method(0.8, l_costs=0.25, sent=300_000),
-    STRICT_FEW: known_method(0.8, sent=900_000),
-    ALONE_STRICT: known_method(1.2),
+    contenders.CENTRALISED: known_method(0.4),
+    contenders.DISTRIBUTED: known_method(0.4, l_costs=0.25, sent=3_000, below=2, clusters=30),
+    contenders.ALONE: known_method(0.6),
+    contenders.CENTRALISED_STRICT: known_method(0.8),
+    contenders.STRICT: known_method(0.8, l_costs=0.25, sent=300_000),
+    contenders.STRICT_FEW: known_method(0.8, sent=900_000),
+    contenders.ALONE_STRICT: known_method(1.2),
 }

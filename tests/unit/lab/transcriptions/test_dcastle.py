@@ -36,20 +36,32 @@ def network(sites: int = 3, *, seed: int = 1) -> PaperNetwork:
 # The policy
 
 
+def paper_policy(**changed: Any) -> PaperPolicy:
+    return PaperPolicy(**{"k": 5, "delay": 10, "sites": 2, **changed})
+
+
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("name", "value", "message"),
     [
-        ({"k": 1}, "k must be a whole number of at least 2"),
-        ({"delay": 0}, "delay must be a whole number of at least 1"),
-        ({"sites": 2.5}, "sites must be a whole number"),
-        ({"max_clusters": 0}, "max_clusters must be"),
-        ({"loss_window": 0}, "loss_window must be"),
-        ({"l": 6}, "l must not exceed k, got l=6 and k=5"),
+        ("k", 1, "k must be a whole number of at least 2"),
+        ("delay", 0, "delay must be a whole number of at least 1"),
+        ("sites", 2.5, "sites must be a whole number"),
     ],
 )
-def test_impossible_parameters_are_refused(changed: dict[str, Any], message: str) -> None:
+def test_impossible_parameters_are_refused(name: str, value: float, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
-        PaperPolicy(**{"k": 5, "delay": 10, "sites": 2, **changed})
+        paper_policy(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["max_clusters", "loss_window"])
+def test_parameters_of_the_engine_are_positive(name: str) -> None:
+    with pytest.raises(PolicyError, match=f"{name} must be"):
+        paper_policy(**{name: 0})
+
+
+def test_l_above_k_is_refused() -> None:
+    with pytest.raises(PolicyError, match="l must not exceed k, got l=6 and k=5"):
+        paper_policy(l=6)
 
 
 def test_cluster_is_shared_from_k_over_n_persons_on() -> None:
