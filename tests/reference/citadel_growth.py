@@ -85,13 +85,16 @@ def grow(space: Space, seed: Row, company: Iterable[Row], pace: Pace) -> list[Ro
     while missing > 0:
         batch = max(1, missing // 8)
         bounds = space.bounds(group)
+        enlargement = {point: space.enlargement(bounds, point) for point in {space.point(row) for row in candidates}}
+        taken = {member.person for member in group}
         ranked = sorted(
-            candidates,
-            key=lambda row: (space.enlargement(bounds, space.point(row)) + handicap[row.position], row.position),
+            (row for row in candidates if row.person not in taken),
+            key=lambda row: (enlargement[space.point(row)] + handicap[row.position], row.position),
         )
         for row in ranked:
-            if batch > 0 and row.person not in {member.person for member in group}:
+            if batch > 0 and row.person not in taken:
                 group.append(row)
+                taken.add(row.person)
                 batch -= 1
                 missing -= 1
     return group

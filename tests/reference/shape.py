@@ -7,6 +7,7 @@ is all its rows. Every call recomputes its result from sets and lists.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log
@@ -46,30 +47,30 @@ class Shape:
     def pairs(self, rows: Iterable[Row], column: int) -> set[Pair]:
         return {(row.person, self.number(column, row.sensitive[column])) for row in rows}
 
-    def lack(self, pairs: set[Pair], column: int, history: Sequence[Row]) -> float:
-        """Shortfall of the pairs against the criteria; 0 if they are met."""
+    def lack(self, pairs: set[Pair], column: int, shares: Sequence[float]) -> float:
+        """Shortfall of the pairs against the criteria; 0 if they are met. `shares`: see the method of this name."""
         counts = self.counts(pairs, column)
         # Rows without a person must not make a group diverse: it has to be with them and without them.
         named = self.counts({pair for pair in pairs if pair[0] is not None}, column)
         lack = max(self.lack_of_diversity(counts), self.lack_of_diversity(named))
-        return lack + self.lack_of_closeness(counts, column, history)
+        return lack + self.lack_of_closeness(counts, column, shares)
 
-    def lack_by_row(self, rows: Sequence[Row], column: int, history: Sequence[Row]) -> float:
+    def lack_by_row(self, rows: Sequence[Row], column: int, shares: Sequence[float]) -> float:
         """Shortfall if every row counts, regardless of its person."""
-        values = [self.number(column, row.sensitive[column]) for row in rows]
-        counts = [values.count(value) for value in range(self.sizes[column])]
-        return self.lack_of_diversity(counts) + self.lack_of_closeness(counts, column, history)
+        counts = _counts((self.number(column, row.sensitive[column]) for row in rows), self.sizes[column])
+        return self.lack_of_diversity(counts) + self.lack_of_closeness(counts, column, shares)
 
-    def lack_of_closeness(self, counts: Sequence[int], column: int, history: Sequence[Row]) -> float:
+    def lack_of_closeness(self, counts: Sequence[int], column: int, shares: Sequence[float]) -> float:
         lack = 0.0
         if self.t is not None:
-            p = [count / sum(counts) for count in counts]
-            far = self.earth_mover(p, self.shares(history, column), column) - self.t
+            total = sum(counts)
+            p = [count / total for count in counts]
+            far = self.earth_mover(p, shares, column) - self.t
             lack += far if far > EPS else 0.0
         return lack
 
     def counts(self, pairs: set[Pair], column: int) -> list[int]:
-        return [len([1 for _, other in pairs if other == value]) for value in range(self.sizes[column])]
+        return _counts((value for _, value in pairs), self.sizes[column])
 
     def lack_of_diversity(self, counts: Sequence[int]) -> float:
         if self.diversity == "entropy":
@@ -82,7 +83,9 @@ class Shape:
         return 0.0
 
     def shares(self, history: Sequence[Row], column: int) -> list[float]:
-        """The distribution of all rows that have arrived, oldest first."""
+        """The distribution of all rows that have arrived, oldest first; empty if closeness is not asked for."""
+        if self.t is None:
+            return []
         if self.reference == "public":
             return list(self.public[column])
         recent = history[-self.window :] if self.reference == "window" else history
@@ -99,6 +102,11 @@ class Shape:
             steps = len(p) - 1
             return sum(abs(sum(p[: i + 1]) - sum(q[: i + 1])) for i in range(steps)) / steps
         return hierarchical(p, q, self.trees[column])
+
+
+def _counts(values: Iterable[int], size: int) -> list[int]:
+    count_of = Counter(values)
+    return [count_of[value] for value in range(size)]
 
 
 def entropy(counts: Sequence[int]) -> float:
