@@ -372,6 +372,8 @@ class Castle:
         """
         root = self.domain.root()
         others = [other for other in self.pending.values() if other is not row]
+        if persons([row, *others]) < self.settings.k:
+            return []
         company = [row]
         if self._is_ready(company, root):
             return company

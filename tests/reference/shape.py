@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from typing import Literal
 
@@ -116,25 +117,47 @@ def entropy(counts: Sequence[int]) -> float:
 
 def hierarchical(p: Sequence[float], q: Sequence[float], tree: Tree) -> float:
     """Li et al., section 4.3: the cost of all inner nodes. The missing value hangs directly below the root."""
+    grown = _with_missing(tree)
+    extra: dict[int, float] = {}
+    for node in reversed(grown.order):
+        below = grown.children[node]
+        value = grown.value_of.get(node)
+        extra[node] = sum(extra[child] for child in below) if value is None else p[value] - q[value]
+
+    def cost(node: int) -> float:
+        below = [extra[child] for child in grown.children[node]]
+        positive = sum(x for x in below if x > 0)
+        negative = -sum(x for x in below if x < 0)
+        return grown.heights[node] / grown.heights[0] * min(positive, negative)
+
+    return sum(cost(node) for node in grown.children if grown.children[node])
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """A tree with a leaf for the missing value."""
+
+    children: dict[int, list[int]]
+    value_of: dict[int, int]  # leaf -> number of its value
+    heights: dict[int, int]
+    order: list[int]  # parents before their children
+
+
+@lru_cache(maxsize=16)
+def _with_missing(tree: Tree) -> _Grown:
     children: dict[int, list[int]] = {node: [] for node in range(len(tree.parents) + 1)}
     for node, parent in enumerate(tree.parents):
         if parent >= 0:
             children[parent].append(node)
     missing = len(tree.parents)
     children[0].append(missing)
-    value_of = {node: value for value, node in enumerate([*tree.leaf_nodes, missing])}
 
     def height(node: int) -> int:
         return max((1 + height(child) for child in children[node]), default=0)
 
-    def extra(node: int) -> float:
-        if node in value_of:
-            return p[value_of[node]] - q[value_of[node]]
-        return sum(extra(child) for child in children[node])
-
-    def cost(node: int) -> float:
-        positive = sum(extra(child) for child in children[node] if extra(child) > 0)
-        negative = -sum(extra(child) for child in children[node] if extra(child) < 0)
-        return height(node) / height(0) * min(positive, negative)
-
-    return sum(cost(node) for node in children if children[node])
+    return _Grown(
+        children=children,
+        value_of={node: value for value, node in enumerate([*tree.leaf_nodes, missing])},
+        heights={node: height(node) for node in children},
+        order=list(children),
+    )
