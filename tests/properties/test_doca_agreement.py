@@ -5,6 +5,7 @@ same numbers, in the same order; in any batches, with absent rows, ticks, a flus
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -104,13 +105,8 @@ def played_by_paper(stream: Stream) -> list[Group]:
 
 def played_by_engine(stream: Stream, *, restart: bool = False) -> list[Group]:
     """Groups decided by the engine."""
-    decided = feed(
-        lambda: new_engine(stream),
-        stream.steps,
-        stream.rows,
-        coded=lambda rows: coded(rows, stream.columns),
-        restart=restart,
-    )
+    as_coded = partial(coded, columns=stream.columns)
+    decided = feed(partial(new_engine, stream), stream.steps, stream.rows, coded=as_coded, restart=restart)
     return [group for decisions in decided for group in groups_of(decisions)]
 
 

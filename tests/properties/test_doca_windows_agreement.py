@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -215,13 +216,8 @@ def by_definition(stream: Stream) -> list[Release]:
 
 def by_engine(stream: Stream, *, restart: bool = False) -> list[Release]:
     """Releases of the engine."""
-    decided = feed(
-        lambda: new_engine(stream),
-        stream.steps,
-        stream.rows,
-        coded=lambda rows: coded(rows, stream.schema),
-        restart=restart,
-    )
+    as_coded = partial(coded, schema=stream.schema)
+    decided = feed(partial(new_engine, stream), stream.steps, stream.rows, coded=as_coded, restart=restart)
     return [release for decisions in decided for release in releases_of(decisions)]
 
 
