@@ -5,6 +5,7 @@ Small streams make everything scarce: persons, company, rows of the same cell. L
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,11 @@ from castleguard.schema.coded import NO_PERSON, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Schema
 from castleguard.schema.sensitive import Sensitive
+from tests.properties.choices import among
 from tests.properties.streams import (
+    KEYS,
     LARGE,
+    WAITS,
     Key,
     Step,
     categories,
@@ -66,31 +70,30 @@ def apart(steps: Iterable[Step]) -> list[Step]:
 @st.composite
 def citadel_streams(draw: st.DrawFn, *, reuse: str | None = None, judged: bool | None = None) -> Stream:
     """Any small stream; with this `reuse`, and with (or without) criteria for sensitive values."""
-    asked = draw(st.sampled_from(("nothing", "values", "values", "shape"))) if judged is None else ""
+    asked = draw(among("nothing", "values", "values", "shape")) if judged is None else ""
     if judged is not None:
-        asked = draw(st.sampled_from(("values", "shape"))) if judged else "nothing"
+        asked = draw(among("values", "shape")) if judged else "nothing"
     if reuse == "narrow" and asked == "shape":
         asked = "values"
     schema = draw(schemas(strict=True, diverse=asked != "nothing"))
     if asked == "shape":
-        names = draw(st.sampled_from((("s0",), ("s0",), ("s0", "s1"))))
+        names = draw(among(("s0",), ("s0",), ("s0", "s1")))
         sensitive = [Sensitive(name, hierarchy=draw(categories())) for name in names]
         schema = Schema(person="p", quasi_identifiers=schema.quasi_identifiers, sensitive=sensitive)
     policy = draw(policies(schema, asked=asked, reuse=reuse))
     rows = in_cells(schema, draw(coded_rows(schema, diverse=draw(st.booleans()))))
     count = rows.person.size
-    absent = draw(st.sampled_from((0, 0, 0, 30, 150)))  # of 256
+    absent = draw(among(0, 0, 0, 30, 150))  # of 256
     drawn = np.frombuffer(draw(st.binary(min_size=count, max_size=count)), dtype=np.uint8) if absent else None
     present = np.ones(count, dtype=np.bool_) if drawn is None else drawn >= absent
-    key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
-    return Stream(schema, policy, key, rows, present, tuple(draw(step_lists(count))))
+    return Stream(schema, policy, draw(KEYS), rows, present, tuple(draw(step_lists(count))))
 
 
 @st.composite
 def policies(draw: st.DrawFn, schema: Schema, *, asked: str, reuse: str | None) -> Policy:
     """Small parameters. `asked` of sensitive values: nothing, l distinct values, or something about their shape."""
     k = draw(st.integers(2, 5))
-    delay = draw(st.integers(max(k - 1, 1), 12) | st.integers(12, 110))
+    delay = draw(_delays(k))
     given: dict[str, Any] = {}
     if asked == "values":
         given["l"] = min(k, draw(st.integers(2, 3)))
@@ -99,18 +102,28 @@ def policies(draw: st.DrawFn, schema: Schema, *, asked: str, reuse: str | None) 
         if "closeness" in given and given["closeness"].reference in ("window", "decay"):  # refused
             given["closeness"] = replace(given["closeness"], reference="cumulative", window=None, decay=None)
     if reuse is None:
-        reuse = "off" if asked == "shape" else draw(st.sampled_from(("off", "off", "narrow")))
+        reuse = "off" if asked == "shape" else draw(among("off", "off", "narrow"))
     return Policy(
         k=k,
         delay=delay,
-        max_wait=draw(st.none() | st.none() | st.integers(1, 30)),
-        release_every=draw(st.none() | st.integers(1, delay)),
+        max_wait=draw(WAITS),
+        release_every=draw(_intervals(delay)),
         reuse=reuse,  # type: ignore[arg-type]
-        slack=draw(st.sampled_from((0.0, 0.5, 1.0, 1.0, 4.0))),
-        max_reusable=draw(st.sampled_from((1, 2, 4, 50))),
-        suppression=draw(st.sampled_from(("root", "root", "drop"))),
+        slack=draw(among(0.0, 0.5, 1.0, 1.0, 4.0)),
+        max_reusable=draw(among(1, 2, 4, 50)),
+        suppression=draw(among("root", "root", "drop")),
         **given,
     )
+
+
+@cache
+def _delays(k: int) -> st.SearchStrategy[int]:
+    return st.integers(max(k - 1, 1), 12) | st.integers(12, 110)
+
+
+@cache
+def _intervals(delay: int) -> st.SearchStrategy[int | None]:
+    return st.none() | st.integers(1, delay)
 
 
 @st.composite
@@ -124,7 +137,7 @@ def large_citadel_streams(draw: st.DrawFn) -> Stream:
         quasi_identifiers=LARGE[: random.integers(1, 5)],
         sensitive=sensitive[: random.integers(1, 3)],
     )
-    asked = draw(st.sampled_from(("nothing", "nothing", "values", "shape")))
+    asked = draw(among("nothing", "nothing", "values", "shape"))
     policy = draw(policies(schema, asked=asked, reuse=None))
     delay = int(random.integers(100, 300))
     every = None if random.random() < 0.5 else int(random.integers(1, delay))

@@ -17,6 +17,7 @@ from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
+from tests.properties.choices import among
 from tests.reference import sdgs_stream as reference
 
 Flags = NDArray[np.bool_]
@@ -122,20 +123,20 @@ def schemas(draw: st.DrawFn) -> Schema:
 @st.composite
 def policies(draw: st.DrawFn, schema: Schema) -> Sdgs:
     """Small k, and grids of a few boxes."""
-    max_cells = draw(st.sampled_from([40, 8, 3, 1]))
+    max_cells = draw(among(40, 8, 3, 1))
     seconds = draw(st.booleans())
     k = draw(st.integers(2, 4))
     return Sdgs(
         k=k,
         sample_rate=0.5,
         epsilon=1.0,
-        window=draw(st.sampled_from([10.0, 0.7])) if seconds else draw(st.sampled_from([60, 15, k])),
+        window=draw(among(10.0, 0.7)) if seconds else draw(among(60, 15, k)),
         window_unit="seconds" if seconds else "rows",
         l=draw(st.integers(1, 2)) if schema.sensitive else 1,
-        adapt=draw(st.sampled_from([True, True, True, False])),
+        adapt=draw(among(True, True, True, False)),
         max_cells=max_cells,
         start_cells=draw(st.integers(1, max_cells)),
-        survival=draw(st.sampled_from([0.3, 0.75, 1.0])),
+        survival=draw(among(0.3, 0.75, 1.0)),
     )
 
 
@@ -144,9 +145,9 @@ def streams(draw: st.DrawFn) -> Stream:
     """A stream of up to 800 rows."""
     schema = draw(schemas())
     policy = draw(policies(schema))
-    rows = random_rows(schema, draw(st.sampled_from([800, 400, 100, 3, 0])), draw(st.integers(0, 2**32 - 1)))
+    rows = random_rows(schema, draw(among(800, 400, 100, 3, 0)), draw(st.integers(0, 2**32 - 1)))
     choose = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    present = choose.random(rows.person.size) < draw(st.sampled_from([0.5, 0.9]))
+    present = choose.random(rows.person.size) < draw(among(0.5, 0.9))
     calls: list[Call] = []
     at, now = 0, float(choose.integers(-20, 20))
     while at < rows.person.size or len(calls) < 3:

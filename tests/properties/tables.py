@@ -14,6 +14,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import castleguard as cg
+from tests.properties.choices import among
 
 Problem = Literal["null", "invalid", "outside", "unknown"]
 ANSWERS: tuple[Literal["reject", "root"], ...] = ("reject", "root")
@@ -24,12 +25,13 @@ Box = tuple[object, ...]  # published quasi-identifiers of one row
 
 MAX_ROWS = 90
 _START = dt.date(2020, 1, 1)
-_TREES = (
+_TREES: tuple[dict[str, Any], ...] = (
     {"Any": {"School": ["Junior", "Senior"], "University": {"Bachelor": None, "Graduate": ["Master", "Doctor"]}}},
     {"Any": {"Only": {"Child": ["a", "b", "c"]}}},
     {"Any": ["x", "y"]},
     {"Any": ["alone"]},
 )
+_HIERARCHIES = st.sampled_from([cg.Hierarchy.from_mapping(tree) for tree in _TREES])
 
 
 class Meaning(NamedTuple):
@@ -81,13 +83,13 @@ class Stream:
 @st.composite
 def column_pools(draw: st.DrawFn, name: str) -> ColumnPool:
     """A number, a date or a category; typed or as text; with any answers to bad values."""
-    null = draw(st.sampled_from(ANSWERS))
-    outside = draw(st.sampled_from(OUTSIDE_ANSWERS))
+    null = draw(among(*ANSWERS))
+    outside = draw(among(*OUTSIDE_ANSWERS))
     odd = draw(st.booleans())
     as_text = draw(st.booleans())
-    what = draw(st.sampled_from(("int", "int", "float", "date", "category")))
+    what = draw(among("int", "int", "float", "date", "category"))
     if what == "category":
-        tree = cg.Hierarchy.from_mapping(draw(st.sampled_from(_TREES)))
+        tree = draw(_HIERARCHIES)
         values = [Meaning(leaf, leaf) for leaf in tree.leaves]
         if odd:
             values += [Meaning(None, "null"), Meaning("no such leaf", "unknown")]
@@ -97,12 +99,12 @@ def column_pools(draw: st.DrawFn, name: str) -> ColumnPool:
     step: Any
     if what == "date":
         lower, upper, kind = _START, _START + dt.timedelta(days=60), pa.date32()
-        step = draw(st.sampled_from((None, 7, 45)))
+        step = draw(among(None, 7, 45))
         values = [Meaning(_START + dt.timedelta(days=day), _days(_START) + day) for day in range(0, 61, 4)]
         beyond = [Meaning(_START - dt.timedelta(days=9), _days(_START)), Meaning(dt.date(2031, 5, 5), _days(upper))]
     else:
         whole = what == "int"
-        lower, upper, step = draw(st.sampled_from(WHOLE_DOMAINS) if whole else st.sampled_from(DOMAINS))
+        lower, upper, step = draw(among(*WHOLE_DOMAINS) if whole else among(*DOMAINS))
         kind = pa.int64() if whole else pa.float64()
         inside = range(lower, upper + 1) if whole else [lower + (upper - lower) * part / 12 for part in range(13)]
         values = [Meaning(value, float(value)) for value in inside]
@@ -154,7 +156,7 @@ def streams(
     sensitive = [cg.Sensitive("s0"), cg.Sensitive("s1", bins=[10, 20])][
         : draw(st.integers(int(lopsided or secretive), 2))
     ]
-    person = "pid" if lopsided else draw(st.sampled_from(("pid", "pid", "pid", None)))
+    person = "pid" if lopsided else draw(among("pid", "pid", "pid", None))
     schema = cg.Schema(
         person=person, quasi_identifiers=[pool.role for pool in pools], sensitive=sensitive, public=["row"]
     )
@@ -172,28 +174,28 @@ def streams(
         rows=tuple(rows),
         times=tuple(float(time) for time in times),
         seed=draw(st.integers(0, 2**32)),
-        numbers=draw(st.sampled_from(("bounds", "bounds", "interval", "midpoint"))),
+        numbers=draw(among("bounds", "bounds", "interval", "midpoint")),
     )
 
 
 @st.composite
 def policies(draw: st.DrawFn, *, mode: Literal["strict", "paper"], diverse: bool, clock: bool) -> cg.Castle:
     """Small parameters, so all limits are reached."""
-    k = draw(st.sampled_from((2, 2, 3, 3, 4, 6)))
+    k = draw(among(2, 2, 3, 3, 4, 6))
     return cg.Castle(
         k=k,
         l=draw(st.integers(1, min(k, 3))) if diverse else 1,
-        l_per=draw(st.sampled_from(("row", "person"))),
-        delay=draw(st.sampled_from((k - 1, k, 2 * k, 12, 30, 200))),
-        max_wait=draw(st.sampled_from((0.5, 3, 10))) if clock else None,
-        max_clusters=draw(st.sampled_from((1, 2, 5, 50))),
+        l_per=draw(among("row", "person")),
+        delay=draw(among(k - 1, k, 2 * k, 12, 30, 200)),
+        max_wait=draw(among(0.5, 3, 10)) if clock else None,
+        max_clusters=draw(among(1, 2, 5, 50)),
         loss_window=draw(st.integers(1, 5)),
-        max_reusable=draw(st.sampled_from((1, 2, 4, 1000))),
-        reusable_age=draw(st.sampled_from((None, None, 0, 20))),
+        max_reusable=draw(among(1, 2, 4, 1000)),
+        reusable_age=draw(among(None, None, 0, 20)),
         mode=mode,
-        reuse=draw(st.sampled_from(("paper", "paper", "paper", "off"))),
-        suppression=draw(st.sampled_from((None, "root", "drop"))),
-        order=draw(st.sampled_from((None, "shuffled", "arrival", "input"))),
+        reuse=draw(among("paper", "paper", "paper", "off")),
+        suppression=draw(among(None, "root", "drop")),
+        order=draw(among(None, "shuffled", "arrival", "input")),
     )
 
 
@@ -203,9 +205,9 @@ def tables(
 ) -> tuple[pa.Table, list[Row]]:
     """Up to MAX_ROWS rows; few or many persons, some of them missing."""
     count = draw(st.integers(0, MAX_ROWS))
-    persons = draw(st.sampled_from((3, 5) if lopsided else (1, 2, 5, 12, 60, 250)))
-    spread = [draw(st.sampled_from((4,) if lopsided else (1, 2, 4))) for _ in schema.sensitive]
-    person_kind = draw(st.sampled_from((pa.int64(), pa.float64(), pa.string())))
+    persons = draw(among(*((3, 5) if lopsided else (1, 2, 5, 12, 60, 250))))
+    spread = [draw(among(*((4,) if lopsided else (1, 2, 4)))) for _ in schema.sensitive]
+    person_kind = draw(among(pa.int64(), pa.float64(), pa.string()))
     width = 1 + len(pools) + len(spread)
     data = draw(st.binary(min_size=width * count, max_size=width * count))
     raws: list[list[object]] = [[] for _ in range(width)]

@@ -5,6 +5,7 @@ same numbers, in the same order; in any batches, with absent rows, ticks, a flus
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,13 +18,13 @@ from castleguard.algorithms.engine import Flags
 from castleguard.kernels.compile import JIT
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
+from tests.properties.doca_steps import FLUSH, feed, steps_with_flushes
 from tests.properties.streams import Step, examples, joined, one_by_one
 from tests.reference import doca as paper
 from tests.reference.castleguard import laplace
 from tests.reference.chacha import Words
 
 KEY = (11, 7, 5, 3, 2, 1, 0, 4294967295)
-FLUSH = Step(-1, 0.0)
 Group = tuple[int, list[int], list[float], float]  # expiring position, positions, published numbers, loss
 
 
@@ -64,13 +65,7 @@ def doca_streams(draw: st.DrawFn) -> Stream:
         weights=draw(st.sampled_from((None, {"x0": 3}))),
         admission=draw(st.sampled_from(("lt", "lt", "le"))),
     )
-    steps, left, now = [], len(rows), 0.0
-    while left > 0:
-        now += draw(st.sampled_from((0.0, 0.0, 0.5, 1.0)))
-        size = min(left, draw(st.integers(0, 30)))
-        steps.append(draw(st.sampled_from((FLUSH,))) if draw(st.integers(0, 15)) == 0 else Step(size, now))
-        left -= max(steps[-1].rows, 0)
-    return Stream(policy, columns, tuple(rows), (*steps, FLUSH))
+    return Stream(policy, columns, tuple(rows), draw(steps_with_flushes(len(rows), rarity=16)))
 
 
 def played_by_paper(stream: Stream) -> list[Group]:
@@ -110,23 +105,9 @@ def played_by_paper(stream: Stream) -> list[Group]:
 
 def played_by_engine(stream: Stream, *, restart: bool = False) -> list[Group]:
     """Groups decided by the engine."""
-    engine, found, at = new_engine(stream), [], 0
-    for step in stream.steps:
-        if step == FLUSH:
-            found += groups_of(engine.flush())
-        elif step.rows == 0:
-            found += groups_of(engine.tick(step.now))
-        else:
-            rows, present = coded(stream.rows[at : at + step.rows], stream.columns)
-            at += step.rows
-            found += groups_of(engine.push(rows, step.now, present))
-        if restart:
-            arrays = engine.snapshot()
-            engine = new_engine(stream)
-            engine.restore(arrays)
-    assert engine.pending == engine.open_clusters == 0
-    assert engine.arrivals == engine.oldest == len(stream.rows)
-    return found
+    as_coded = partial(coded, columns=stream.columns)
+    decided = feed(partial(new_engine, stream), stream.steps, stream.rows, coded=as_coded, restart=restart)
+    return [group for decisions in decided for group in groups_of(decisions)]
 
 
 def new_engine(stream: Stream) -> DocaEngine:

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,13 +21,13 @@ from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
+from tests.properties.doca_steps import FLUSH, feed, steps_with_flushes
 from tests.properties.streams import Step, examples, joined, one_by_one
 from tests.reference import doca_windows as twin
 from tests.reference.chacha import Draws
 from tests.reference.noise import Laplace, Sampler
 
 SUMS, COUNTS, ORDER = (tuple(range(first, first + 8)) for first in (1, 20, 300))
-FLUSH = Step(-1, 0.0)
 Row = tuple[float, ...]  # quasi-identifiers, then sensitive codes
 Release = tuple[list[int], list[list[float]], list[int]]  # positions, points, dropped
 
@@ -68,13 +69,7 @@ def window_streams(draw: st.DrawFn) -> Stream:
     )
     row = st.tuples(*(_values(role) for role in roles), *(st.integers(0, 2).map(float) for _ in sensitive))
     rows = draw(st.lists(st.one_of(row, row, row, row, st.none()), max_size=60))
-    steps, left, now = [], len(rows), 0.0
-    while left > 0:
-        now += draw(st.sampled_from((0.0, 0.0, 0.5, 1.0)))
-        size = min(left, draw(st.integers(0, 30)))
-        steps.append(FLUSH if draw(st.integers(0, 9)) == 0 else Step(size, now))
-        left -= max(steps[-1].rows, 0)
-    return Stream(schema, policy, tuple(rows), (*steps, FLUSH))
+    return Stream(schema, policy, tuple(rows), draw(steps_with_flushes(len(rows), rarity=10)))
 
 
 def _values(role: QuasiIdentifier) -> st.SearchStrategy[float]:
@@ -221,23 +216,9 @@ def by_definition(stream: Stream) -> list[Release]:
 
 def by_engine(stream: Stream, *, restart: bool = False) -> list[Release]:
     """Releases of the engine."""
-    engine, found, at = new_engine(stream), [], 0
-    for step in stream.steps:
-        if step == FLUSH:
-            found += releases_of(engine.flush())
-        elif step.rows == 0:
-            found += releases_of(engine.tick(step.now))
-        else:
-            rows, present = coded(stream.rows[at : at + step.rows], stream.schema)
-            at += step.rows
-            found += releases_of(engine.push(rows, step.now, present))
-        if restart:
-            arrays = engine.snapshot()
-            engine = new_engine(stream)
-            engine.restore(arrays)
-    assert engine.pending == engine.open_clusters == 0
-    assert engine.arrivals == engine.oldest == len(stream.rows)
-    return found
+    as_coded = partial(coded, schema=stream.schema)
+    decided = feed(partial(new_engine, stream), stream.steps, stream.rows, coded=as_coded, restart=restart)
+    return [release for decisions in decided for release in releases_of(decisions)]
 
 
 def new_engine(stream: Stream) -> WindowEngine:

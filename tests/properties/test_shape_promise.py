@@ -92,7 +92,8 @@ class Judge:
         if len(self.history) < shape.burn_in:
             return False
         columns = range(len(shape.sizes))
-        return all(shape.lack(shape.pairs(rows, i), i, self.history) < ROUNDING for i in columns)
+        shares = [shape.shares(self.history, i) for i in columns]
+        return all(shape.lack(shape.pairs(rows, i), i, shares[i]) < ROUNDING for i in columns)
 
     def keeps_all(self, box: Box) -> bool:
         """Whether all rows ever published under the box pass as one group."""

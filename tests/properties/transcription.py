@@ -90,8 +90,8 @@ class Transcription(Castle):
         return position
 
     def assign(self, row: Row) -> None:
-        self.taken_in[row.position] = self.domain.in_cells(row)
         super().assign(row)
+        self.taken_in[row.position] = self.pending[row.position]
 
     def output_cluster(self, cluster: Cluster, event: int) -> list[Decision]:
         return self._note(event, super().output_cluster(cluster, event))

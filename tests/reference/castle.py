@@ -117,6 +117,7 @@ class Castle:
         self._uses = 0
         self._losses: deque[float] = deque(maxlen=settings.loss_window)  # of the most recent released clusters
         self.history: list[Row] = []  # every row that has arrived
+        self._shares: dict[int, list[float]] = {}  # of the history, by sensitive attribute; emptied at every arrival
         self.memory: dict[Box, list[set[Pair]]] = {}  # pairs published in a box, per sensitive attribute
         self.remembered = 0  # pairs ever remembered, including those of forgotten boxes
 
@@ -146,6 +147,7 @@ class Castle:
         row = self.domain.in_cells(row)
         self.pending[row.position] = row
         self.history.append(row)
+        self._shares.clear()
         if row.to_root:
             return
         self.domain.observe(row)
@@ -370,17 +372,22 @@ class Castle:
         """
         root = self.domain.root()
         others = [other for other in self.pending.values() if other is not row]
+        if persons([row, *others]) < self.settings.k:
+            return []
         company = [row]
-        for other in others:
-            if not self._is_ready(company, root) and self._helps(company, other):
-                company.append(other)
         if self._is_ready(company, root):
             return company
+        for other in others:
+            if self._helps(company, other):
+                company.append(other)
+                if self._is_ready(company, root):
+                    return company
         company = [row]
         for other in others:
-            if not self._is_ready(company, root):
-                company.append(other)
-        return company if self._is_ready(company, root) else []
+            company.append(other)
+            if self._is_ready(company, root):
+                return company
+        return []
 
     def _helps(self, company: Sequence[Row], other: Row) -> bool:
         """Whether it adds a person while fewer than k are taken, or a sensitive value while fewer than l are."""
@@ -400,7 +407,7 @@ class Castle:
         shape = self.settings.shape
         if shape is None:
             return 0.0
-        return sum(shape.lack(shape.pairs(rows, i), i, self.history) for i in self._sensitive(rows))
+        return sum(shape.lack(shape.pairs(rows, i), i, self._shares_of(shape, i)) for i in self._sensitive(rows))
 
     def _has_shape(self, rows: Sequence[Row], box: Box) -> bool:
         """Alone, and together with the rows published earlier in this box."""
@@ -417,7 +424,12 @@ class Castle:
         if shape is None or memory is None:
             return True
         joint = [known | shape.pairs(rows, i) for i, known in enumerate(memory)]
-        return all(shape.lack(pairs, i, self.history) == 0 for i, pairs in enumerate(joint))
+        return all(shape.lack(pairs, i, self._shares_of(shape, i)) == 0 for i, pairs in enumerate(joint))
+
+    def _shares_of(self, shape: Shape, sensitive: int) -> list[float]:
+        if sensitive not in self._shares:
+            self._shares[sensitive] = shape.shares(self.history, sensitive)
+        return self._shares[sensitive]
 
     def _memory_of(self, box: Box) -> list[set[Pair]] | None:
         """Remembered pairs of a box: always of the root, of others while they may be reused."""

@@ -99,11 +99,13 @@ class Citadel:
         self.domain = Domain(attributes)
         self.space = Space(attributes)
         self.choices = choices
+        self._ratchet = choices.ratchet if isinstance(choices, Ratcheting) else None
         self.library = Library(self.domain, settings.max_reusable)
         self.arrivals = 0
         self.pending: dict[int, Row] = {}  # in order of position
         self.arrived: dict[int, float] = {}  # when
         self.left: list[Row] = []  # every row of an earlier release, published or not
+        self._shares: dict[int, list[float]] = {}  # among these rows, by column; emptied at every release
 
     # -- when rows are due ---------------------------------------------------------------------------------------------
 
@@ -117,8 +119,8 @@ class Citadel:
     def arrive(self, row: Row | None, now: float = 0.0) -> list[Release]:
         """One row. At every multiple of `every` rows leave that could not wait for the next one."""
         position = self.arrivals
-        if isinstance(self.choices, Ratcheting):
-            self.choices.ratchet(position)
+        if self._ratchet is not None:
+            self._ratchet(position)
         self.arrivals += 1
         if row is not None:
             if row.position != position:
@@ -171,6 +173,7 @@ class Citadel:
         order = list(listed)
         shuffle(self.choices, "shuffle", self.arrivals, order, whole_content([self.pending[p] for p in listed]))
         self.left += [self.pending.pop(position) for position in sorted(leaving)]
+        self._shares.clear()
         if self.settings.reuse == "narrow":
             for group in groups:
                 if group.kind == "new":
@@ -198,7 +201,12 @@ class Citadel:
             return True
         if len(self.left) < shape.burn_in:
             return False
-        return all(shape.lack_by_row(rows, column, self.left) == 0 for column in columns)
+        return all(shape.lack_by_row(rows, column, self._shares_of(shape, column)) == 0 for column in columns)
+
+    def _shares_of(self, shape: Shape, column: int) -> list[float]:
+        if column not in self._shares:
+            self._shares[column] = shape.shares(self.left, column)
+        return self._shares[column]
 
 
 class Settlement:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from .citadel_space import Point, widest
 from .measure import Row
@@ -20,9 +21,9 @@ SMALLEST_BLOCK = 8  # groups; fewer are a star
 Judge = Callable[[Sequence[Row]], bool]  # do these rows, as one group, keep what is asked?
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grown:
-    """A group as it was grown."""
+    """A group as it was grown. Two are the same only if they are one object."""
 
     number: int
     rows: list[Row]
@@ -55,15 +56,16 @@ def arranged(groups: Sequence[Grown]) -> tuple[list[list[Grown]], list[Grown]]:
     blocks: list[list[Grown]] = []
     left = list(groups)
     while len(left) >= SMALLEST_BLOCK:
-        left = in_line(left)
+        left = in_line(tuple(left))
         size = largest_power(len(left))
         blocks.append(left[:size])
         left = left[size:]
     return blocks, left
 
 
-def in_line(groups: Sequence[Grown]) -> list[Grown]:
-    """Groups in order along the axis on which their centres differ most."""
+@lru_cache(maxsize=64)
+def in_line(groups: tuple[Grown, ...]) -> list[Grown]:
+    """Groups in order along the axis on which their centres differ most. Cached: values do not change it."""
     lines = list(zip(*(group.centre for group in groups), strict=True))
     at = widest([max(line) - min(line) for line in lines])
     return sorted(groups, key=lambda group: (group.centre[at], group.number))
@@ -80,7 +82,7 @@ def largest_power(count: int) -> int:
 def tree(groups: Sequence[Grown], judge: Judge) -> list[Published] | None:
     """What a node is published as: its children's groups if both have some, else one group, else nothing."""
     if len(groups) > 1:
-        line = in_line(groups)
+        line = in_line(tuple(groups))
         half = len(line) // 2
         first, second = tree(line[:half], judge), tree(line[half:], judge)
         if first is not None and second is not None:

@@ -81,17 +81,22 @@ def grow(space: Space, seed: Row, company: Iterable[Row], pace: Pace) -> list[Ro
     if candidates is None:
         return None
     handicap = {row.position: handicap_of(space, seed, row, pace) for row in candidates}
+    point = {row.position: space.point(row) for row in candidates}
+    points = set(point.values())
     group = [seed]
     while missing > 0:
         batch = max(1, missing // 8)
         bounds = space.bounds(group)
+        enlargement = {at: space.enlargement(bounds, at) for at in points}
+        taken = {member.person for member in group}
         ranked = sorted(
-            candidates,
-            key=lambda row: (space.enlargement(bounds, space.point(row)) + handicap[row.position], row.position),
+            (row for row in candidates if row.person not in taken),
+            key=lambda row: (enlargement[point[row.position]] + handicap[row.position], row.position),
         )
         for row in ranked:
-            if batch > 0 and row.person not in {member.person for member in group}:
+            if batch > 0 and row.person not in taken:
                 group.append(row)
+                taken.add(row.person)
                 batch -= 1
                 missing -= 1
     return group

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from .measure import Attribute, Categorical, Numeric, Row, Tree
 
 F = np.float32
+Values = tuple[float, ...]  # of a row, one per quasi-identifier
 Point = tuple[np.float32, ...]  # one coordinate per axis
 Span = tuple[np.float32, np.float32]  # lowest and highest coordinate on one axis
 Bounds = tuple[Span, ...]  # one span per axis
@@ -81,7 +83,16 @@ class CategoryAxis:
         return F(value)
 
     def width(self, span: Span) -> np.float32:
-        return F(self.tree.losses[self.tree.common_ancestor(float(span[0]), float(span[1]))])
+        return self._widths[span]
+
+    @cached_property
+    def _widths(self) -> dict[Span, np.float32]:
+        leaves = range(len(self.tree.leaf_nodes))
+        return {
+            (F(low), F(high)): F(self.tree.losses[self.tree.common_ancestor(low, high)])
+            for low in leaves
+            for high in leaves[low:]
+        }
 
     def enlargement(self, span: Span, x: np.float32) -> np.float32:
         return self.width((min(span[0], x), max(span[1], x))) - self.width(span)
@@ -99,7 +110,8 @@ class Space:
             else:
                 numbers.append(NumberAxis(column, *_domain_of(attribute)))
         self.axes = numbers + categories
-        self._points: dict[tuple[float, ...], Point] = {}
+        self._points: dict[Values, Point] = {}
+        self._distances: dict[tuple[Values, Values], np.float32] = {}
 
     def point(self, row: Row) -> Point:
         if row.quasi not in self._points:
@@ -124,7 +136,10 @@ class Space:
 
     def distance(self, row: Row, other: Row) -> np.float32:
         """The enlargement of the other's point."""
-        return self.enlargement(self.bounds([other]), self.point(row))
+        pair = row.quasi, other.quasi
+        if pair not in self._distances:
+            self._distances[pair] = self.enlargement(self.bounds([other]), self.point(row))
+        return self._distances[pair]
 
     def spread(self, bounds: Bounds) -> np.float32:
         """Scaled extent of bounds, in coordinates for categories too."""

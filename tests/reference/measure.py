@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import inf
 
 EPS = 1e-12  # two losses that differ by no more count as equal
@@ -25,7 +26,7 @@ class Row:
     sensitive: tuple[Hashable, ...] = ()
     to_root: bool = False  # may only be published at the root: in no cluster, its quasi values mean nothing
 
-    @property
+    @cached_property
     def box(self) -> Box:
         return tuple((value, value) for value in self.quasi)
 
@@ -98,13 +99,14 @@ class Numeric:
     edges: Sequence[float] | None = None  # sorted public grid, whose half-open cells are published; None: exact bounds
 
     def cell(self, value: float) -> tuple[float, float]:
-        """The two edges around a value: the last of those at or below it, and the next. The last edge begins no cell.
+        """The two edges around a value: the last one at or below it, and the next. The last edge begins no cell."""
+        return [cell for cell in self.cells if cell[0] <= value][-1]
 
-        A grid of one edge has one cell without width.
-        """
+    @cached_property
+    def cells(self) -> list[tuple[float, float]]:
+        """Neighbouring edges. A grid of one edge has one cell without width."""
         assert self.edges is not None
-        cells = list(zip(self.edges, self.edges[1:], strict=False)) or [(self.edges[0], self.edges[0])]
-        return [cell for cell in cells if cell[0] <= value][-1]
+        return list(zip(self.edges, self.edges[1:], strict=False)) or [(self.edges[0], self.edges[0])]
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ def around(rows: Sequence[Row]) -> Box:
 
 def persons(rows: Iterable[Row]) -> int:
     """C.size: the number of distinct persons. A row without a person (None) does not count."""
-    return len({row.person for row in named(rows)})
+    return len({row.person for row in rows} - {None})
 
 
 def named(rows: Iterable[Row]) -> list[Row]:
@@ -261,7 +263,7 @@ def named(rows: Iterable[Row]) -> list[Row]:
 
 def values(rows: Iterable[Row], sensitive: int) -> set[Hashable]:
     """The distinct values of one sensitive attribute; their number is C.diversity."""
-    return {row.sensitive[sensitive] for row in named(rows)}
+    return {row.sensitive[sensitive] for row in rows if row.person is not None}
 
 
 def matching(rows: Iterable[Row], sensitive: int) -> int:

@@ -7,8 +7,10 @@ is all its rows. Every call recomputes its result from sets and lists.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from typing import Literal
 
@@ -46,30 +48,30 @@ class Shape:
     def pairs(self, rows: Iterable[Row], column: int) -> set[Pair]:
         return {(row.person, self.number(column, row.sensitive[column])) for row in rows}
 
-    def lack(self, pairs: set[Pair], column: int, history: Sequence[Row]) -> float:
-        """Shortfall of the pairs against the criteria; 0 if they are met."""
+    def lack(self, pairs: set[Pair], column: int, shares: Sequence[float]) -> float:
+        """Shortfall of the pairs against the criteria; 0 if they are met. `shares`: see the method of this name."""
         counts = self.counts(pairs, column)
         # Rows without a person must not make a group diverse: it has to be with them and without them.
         named = self.counts({pair for pair in pairs if pair[0] is not None}, column)
         lack = max(self.lack_of_diversity(counts), self.lack_of_diversity(named))
-        return lack + self.lack_of_closeness(counts, column, history)
+        return lack + self.lack_of_closeness(counts, column, shares)
 
-    def lack_by_row(self, rows: Sequence[Row], column: int, history: Sequence[Row]) -> float:
+    def lack_by_row(self, rows: Sequence[Row], column: int, shares: Sequence[float]) -> float:
         """Shortfall if every row counts, regardless of its person."""
-        values = [self.number(column, row.sensitive[column]) for row in rows]
-        counts = [values.count(value) for value in range(self.sizes[column])]
-        return self.lack_of_diversity(counts) + self.lack_of_closeness(counts, column, history)
+        counts = _counts((self.number(column, row.sensitive[column]) for row in rows), self.sizes[column])
+        return self.lack_of_diversity(counts) + self.lack_of_closeness(counts, column, shares)
 
-    def lack_of_closeness(self, counts: Sequence[int], column: int, history: Sequence[Row]) -> float:
+    def lack_of_closeness(self, counts: Sequence[int], column: int, shares: Sequence[float]) -> float:
         lack = 0.0
         if self.t is not None:
-            p = [count / sum(counts) for count in counts]
-            far = self.earth_mover(p, self.shares(history, column), column) - self.t
+            total = sum(counts)
+            p = [count / total for count in counts]
+            far = self.earth_mover(p, shares, column) - self.t
             lack += far if far > EPS else 0.0
         return lack
 
     def counts(self, pairs: set[Pair], column: int) -> list[int]:
-        return [len([1 for _, other in pairs if other == value]) for value in range(self.sizes[column])]
+        return _counts((value for _, value in pairs), self.sizes[column])
 
     def lack_of_diversity(self, counts: Sequence[int]) -> float:
         if self.diversity == "entropy":
@@ -82,7 +84,9 @@ class Shape:
         return 0.0
 
     def shares(self, history: Sequence[Row], column: int) -> list[float]:
-        """The distribution of all rows that have arrived, oldest first."""
+        """The distribution of all rows that have arrived, oldest first; empty if closeness is not asked for."""
+        if self.t is None:
+            return []
         if self.reference == "public":
             return list(self.public[column])
         recent = history[-self.window :] if self.reference == "window" else history
@@ -101,6 +105,11 @@ class Shape:
         return hierarchical(p, q, self.trees[column])
 
 
+def _counts(values: Iterable[int], size: int) -> list[int]:
+    count_of = Counter(values)
+    return [count_of[value] for value in range(size)]
+
+
 def entropy(counts: Sequence[int]) -> float:
     total = sum(counts)
     return -sum(count / total * log(count / total) for count in counts if count)
@@ -108,25 +117,47 @@ def entropy(counts: Sequence[int]) -> float:
 
 def hierarchical(p: Sequence[float], q: Sequence[float], tree: Tree) -> float:
     """Li et al., section 4.3: the cost of all inner nodes. The missing value hangs directly below the root."""
+    grown = _with_missing(tree)
+    extra: dict[int, float] = {}
+    for node in reversed(grown.order):
+        below = grown.children[node]
+        value = grown.value_of.get(node)
+        extra[node] = sum(extra[child] for child in below) if value is None else p[value] - q[value]
+
+    def cost(node: int) -> float:
+        below = [extra[child] for child in grown.children[node]]
+        positive = sum(x for x in below if x > 0)
+        negative = -sum(x for x in below if x < 0)
+        return grown.heights[node] / grown.heights[0] * min(positive, negative)
+
+    return sum(cost(node) for node in grown.children if grown.children[node])
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """A tree with a leaf for the missing value."""
+
+    children: dict[int, list[int]]
+    value_of: dict[int, int]  # leaf -> number of its value
+    heights: dict[int, int]
+    order: list[int]  # parents before their children
+
+
+@lru_cache(maxsize=16)
+def _with_missing(tree: Tree) -> _Grown:
     children: dict[int, list[int]] = {node: [] for node in range(len(tree.parents) + 1)}
     for node, parent in enumerate(tree.parents):
         if parent >= 0:
             children[parent].append(node)
     missing = len(tree.parents)
     children[0].append(missing)
-    value_of = {node: value for value, node in enumerate([*tree.leaf_nodes, missing])}
 
     def height(node: int) -> int:
         return max((1 + height(child) for child in children[node]), default=0)
 
-    def extra(node: int) -> float:
-        if node in value_of:
-            return p[value_of[node]] - q[value_of[node]]
-        return sum(extra(child) for child in children[node])
-
-    def cost(node: int) -> float:
-        positive = sum(extra(child) for child in children[node] if extra(child) > 0)
-        negative = -sum(extra(child) for child in children[node] if extra(child) < 0)
-        return height(node) / height(0) * min(positive, negative)
-
-    return sum(cost(node) for node in children if children[node])
+    return _Grown(
+        children=children,
+        value_of={node: value for value, node in enumerate([*tree.leaf_nodes, missing])},
+        heights={node: height(node) for node in children},
+        order=list(children),
+    )
