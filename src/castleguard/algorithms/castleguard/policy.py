@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from castleguard.algorithms.base import WindowUnit
 from castleguard.algorithms.castle.policy import Castle, Suppression
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
+from castleguard.algorithms.policy import WEIGHTS, WindowUnit
 from castleguard.errors import PolicyError
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
 from castleguard.privacy.epsilon_shares import Shares, float_above, share_epsilon
@@ -59,9 +59,7 @@ class Castleguard(Castle):
             "Strict: epsilon of a row, split over its columns. Paper: the epsilon at which Theorem 2 is shown.", above=0
         ),
     )
-    weights: Mapping[str, float] | None = field(
-        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
-    )
+    weights: Mapping[str, float] | None = field(default=None, metadata=WEIGHTS)
     rows_per_person: int | None = field(
         default=None,
         metadata=declare("Strict: rows of a person that are used in any window; the others are left out.", least=1),

@@ -9,8 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy, describe_wait
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
+from castleguard.algorithms.policy import (
+    MAX_WAIT,
+    WEIGHTS,
+    Admission,
+    Mode,
+    Order,
+    Policy,
+    declare_delay,
+    describe_wait,
+)
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.epsilon_shares import Shares, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
@@ -47,12 +56,7 @@ class Doca(Policy):
         )
     )
     delay: int = field(
-        metadata=declare(
-            "Strict: rows of a window, at least k. Paper: arrivals after which a row has left.",
-            least=1,
-            most=MAX_DELAY,
-            too_high="every pending row is kept in memory",
-        )
+        metadata=declare_delay("Strict: rows of a window, at least k. Paper: arrivals after which a row has left.")
     )
     k: int | None = field(
         default=None,
@@ -63,13 +67,8 @@ class Doca(Policy):
             default="required in strict mode",
         ),
     )
-    max_wait: float | None = field(
-        default=None,
-        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
-    )
-    weights: Mapping[str, float] | None = field(
-        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
-    )
+    max_wait: float | None = field(default=None, metadata=MAX_WAIT)
+    weights: Mapping[str, float] | None = field(default=None, metadata=WEIGHTS)
     rows_per_person: int | None = field(
         default=None,
         metadata=declare(

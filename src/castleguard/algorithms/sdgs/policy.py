@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from castleguard.algorithms.base import Policy, WindowUnit
 from castleguard.algorithms.facts import MembershipGame, Presence, Publication, ShardPromise
+from castleguard.algorithms.policy import DIVERSITY, RECURSIVE_C, Policy, WindowUnit
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
@@ -72,11 +72,8 @@ class Sdgs(Policy):
     l: int = field(  # as named in the papers
         default=1, metadata=declare("Distinct values of every sensitive column per published box and window.", least=1)
     )
-    diversity: Diversity = field(
-        default="distinct",
-        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
-    )
-    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
+    diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
+    c: float | None = field(default=None, metadata=RECURSIVE_C)
     closeness: Closeness | None = field(
         default=None,
         metadata=declare("t-closeness of every box of a window to the rows released so far, or to public shares."),

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.citadel.policy import Citadel, Reuse
+from castleguard.algorithms.policy import Mode
 from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation

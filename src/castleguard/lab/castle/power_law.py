@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import PowerLaw
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import LISTED, Adult
 from castleguard.lab.castle.repeated_runs import BETA, MODES, MU, Outcome, Run, measure, run_loss

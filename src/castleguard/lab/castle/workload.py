@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import EVEN, Adult
 from castleguard.lab.castle.query_errors import Asked, answer, queries_of

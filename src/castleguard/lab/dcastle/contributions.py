@@ -12,9 +12,9 @@ from castleguard.lab.dcastle.charts import Bars, draw_bars
 from castleguard.lab.dcastle.contenders import DISTRIBUTED
 from castleguard.lab.dcastle.design import Setting, small
 from castleguard.lab.dcastle.factorial import Contribution, Factor, allocate, corners
+from castleguard.lab.dcastle.judging import always, at_most, claim, combined, same_share
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
-from castleguard.lab.dcastle.verdicts import always, at_most, claim, combined, same_share
 from castleguard.lab.result import Claim, Result
 
 FIGURES = ("6.1-k", "6.1-l")
