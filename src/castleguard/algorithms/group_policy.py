@@ -10,7 +10,7 @@ from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.diversity import Diversity
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import declare, parameter
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
@@ -28,8 +28,8 @@ class GroupPolicy(Policy):
         metadata=declare("Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected")
     )
     delay: int = field(metadata=declare_delay(DELAY_HELP))
-    l: int = field(  # as named in the papers
-        default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
+    l: int = parameter(  # as named in the papers
+        1, "Distinct values of every sensitive column per published group.", least=1
     )
     max_wait: float | None = field(default=None, metadata=MAX_WAIT)
 

@@ -21,7 +21,7 @@ from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameter_fields import check_parameters, declare
+from castleguard.privacy.parameter_fields import check_parameters, declare, parameter
 from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ class Reading:
     merge: Literal["diversity_aware", "paper"] = field(
         metadata=declare("Whether a merge that lacks only l prefers new values among equally near clusters.")
     )
-    first_threshold: float = field(
-        default=0.0,
-        metadata=declare("Threshold before the first publication: 0 opens clusters, 1 fills one.", least=0, most=1),
+    first_threshold: float = parameter(
+        0.0, "Threshold before the first publication: 0 opens clusters, 1 fills one.", least=0, most=1
     )
 
     def __post_init__(self) -> None:
@@ -67,13 +66,7 @@ STRICT = Reading(
     representatives="balanced",
     merge="diversity_aware",
 )
-PAPER = Reading(
-    tie_break="random",
-    containment="interval",
-    admission="lt",
-    representatives="random",
-    merge="paper",
-)
+PAPER = Reading(tie_break="random", containment="interval", admission="lt", representatives="random", merge="paper")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,49 +81,28 @@ class Castle(GroupPolicy):
     summary: ClassVar[str] = "k-anonymous groups of true rows"
 
     delay: int = field(metadata=declare_delay(DELAY_HELP, symbol="CASTLE's delta"))
-    max_clusters: int = field(
-        default=50, metadata=declare("Open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b")
+    max_clusters: int = parameter(50, "Open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b")
+    loss_window: int = parameter(
+        100, "Published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"
     )
-    loss_window: int = field(
-        default=100,
-        metadata=declare("Published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"),
+    max_reusable: int = parameter(1000, "Generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega")
+    reusable_age: int | None = parameter(None, "Arrivals after which a generalisation is no longer reused.", least=0)
+    mode: Mode = parameter("strict", "strict keeps the promise where the paper loses it; paper decides as printed.")
+    reuse: Reuse = parameter("paper", "Whether a late row may join a published group (paper), or is merged (off).")
+    suppression: Suppression | None = parameter(
+        None,
+        "What happens to a row that fits no cluster: root publishes it at the root, drop suppresses it, generalise "
+        "publishes it alone (paper mode only).",
+        default="by mode: root or generalise",
     )
-    max_reusable: int = field(
-        default=1000,
-        metadata=declare("Generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega"),
+    order: Order | None = parameter(
+        None, "Order of the rows of a release; input: of all rows.", default="by mode: shuffled or arrival"
     )
-    reusable_age: int | None = field(
-        default=None, metadata=declare("Arrivals after which a generalisation is no longer reused.", least=0)
-    )
-    mode: Mode = field(
-        default="strict",
-        metadata=declare("strict keeps the promise where the paper loses it; paper decides as printed."),
-    )
-    reuse: Reuse = field(
-        default="paper",
-        metadata=declare("Whether a late row may join a published group (paper), or is merged (off)."),
-    )
-    suppression: Suppression | None = field(
-        default=None,
-        metadata=declare(
-            "What happens to a row that fits no cluster: root publishes it at the root, drop suppresses it, generalise "
-            "publishes it alone (paper mode only).",
-            default="by mode: root or generalise",
-        ),
-    )
-    order: Order | None = field(
-        default=None,
-        metadata=declare("Order of the rows of a release; input: of all rows.", default="by mode: shuffled or arrival"),
-    )
-    l_per: CountedPer = field(
-        default="row", metadata=declare("person: l different persons must each have a value of their own.")
-    )
+    l_per: CountedPer = parameter("row", "person: l different persons must each have a value of their own.")
     diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
     c: float | None = field(default=None, metadata=RECURSIVE_C)
     closeness: Closeness | None = field(default=None, metadata=CLOSENESS)
-    reading: Reading | None = field(
-        default=None, metadata=declare("How open points of the paper are read.", default="by mode")
-    )
+    reading: Reading | None = parameter(None, "How open points of the paper are read.", default="by mode")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,7 @@ from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import parameter
 from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import Schema
 
@@ -38,30 +38,24 @@ class Citadel(GroupPolicy):
     name: ClassVar[str] = "citadel"
     summary: ClassVar[str] = "narrow groups of true rows, k persons in each release"
 
-    release_every: int | None = field(
-        default=None,
-        metadata=declare(
-            "Arrivals between two releases; at most the delay.",
-            least=1,
-            default="delay / 8; delay / 4 with l or closeness",
-        ),
+    release_every: int | None = parameter(
+        None,
+        "Arrivals between two releases; at most the delay.",
+        least=1,
+        default="delay / 8; delay / 4 with l or closeness",
     )
-    reuse: Reuse = field(
-        default="off",
-        metadata=declare("narrow: a due row may join a narrow box of an earlier release, and then leaves alone."),
+    reuse: Reuse = parameter(
+        "off", "narrow: a due row may join a narrow box of an earlier release, and then leaves alone."
     )
-    slack: float = field(
-        default=0.2,
-        metadata=declare("By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0),
+    slack: float = parameter(
+        0.2, "By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0
     )
-    max_reusable: int = field(default=10_000, metadata=declare("Boxes kept for narrow reuse.", least=1))
-    suppression: Suppression = field(
-        default="root",
-        metadata=declare("Fate of a row that finds no group: root publishes it at the root, drop suppresses it."),
+    max_reusable: int = parameter(10_000, "Boxes kept for narrow reuse.", least=1)
+    suppression: Suppression = parameter(
+        "root", "Fate of a row that finds no group: root publishes it at the root, drop suppresses it."
     )
-    order: Order | None = field(
-        default=None,
-        metadata=declare("Order of the rows of a release: only shuffled keeps the promise.", default="shuffled"),
+    order: Order | None = parameter(
+        None, "Order of the rows of a release: only shuffled keeps the promise.", default="shuffled"
     )
     diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
     c: float | None = field(default=None, metadata=RECURSIVE_C)
