@@ -100,27 +100,29 @@ def judge_fall(found: Runs) -> Claim:
 
 def judge_naive(found: Runs) -> Claim:
     """The naive error as a multiple of the squared sensitivity, which does not depend on the data; within 3 %."""
+    reason = "Only the multiple can be compared: the data have another range. In theory it is 2."
     mine = mean(found["naive"]).error
-    theirs, ours = PAPER_NAIVE / PAPER_SENSITIVITY**2, mine / SENSITIVITY**2
-    off = abs(ours / theirs - 1)
-    return Claim(
-        paper=f"Naive noise has a mean squared error of {PAPER_NAIVE:,.0f}, {theirs:.3f} times sensitivity squared.",
-        ours=f"{mine:,.0f}, {ours:.3f} times sensitivity squared.",
-        verdict="reproduced" if off <= 0.03 else "partly" if off <= 0.1 else "not reproduced",
-        reason="Only the multiple can be compared: the data have another range. In theory it is 2.",
-    )
+    return _judge_error("Naive noise", PAPER_NAIVE, mine, digits=3, limits=(0.03, 0.1), reason=reason)
 
 
 def judge_doca(found: Runs) -> Claim:
     """DOCA's error as a share of the squared sensitivity; within a tenth, or within a half."""
+    reason = "Only the multiple can be compared: the data have another range."
     mine = mean(found["DOCA, paper"]).error
-    theirs, ours = PAPER_DOCA / PAPER_SENSITIVITY**2, mine / SENSITIVITY**2
+    return _judge_error("DOCA", PAPER_DOCA, mine, digits=4, limits=(0.1, 0.5), reason=reason)
+
+
+def _judge_error(
+    what: str, stated: float, mine: float, *, digits: int, limits: tuple[float, float], reason: str
+) -> Claim:
+    """A mean squared error in multiples of the squared sensitivity: within the first limit, or the second."""
+    theirs, ours = stated / PAPER_SENSITIVITY**2, mine / SENSITIVITY**2
     off = abs(ours / theirs - 1)
     return Claim(
-        paper=f"DOCA has a mean squared error of {PAPER_DOCA:,.0f}, {theirs:.4f} times sensitivity squared.",
-        ours=f"{mine:,.0f}, {ours:.4f} times sensitivity squared.",
-        verdict="reproduced" if off <= 0.1 else "partly" if off <= 0.5 else "not reproduced",
-        reason="Only the multiple can be compared: the data have another range.",
+        paper=f"{what} has a mean squared error of {stated:,.0f}, {theirs:.{digits}f} times sensitivity squared.",
+        ours=f"{mine:,.0f}, {ours:.{digits}f} times sensitivity squared.",
+        verdict="reproduced" if off <= limits[0] else "partly" if off <= limits[1] else "not reproduced",
+        reason=reason,
     )
 
 
