@@ -263,12 +263,8 @@ class Cooperation:
         )
         self.leads[lead.release] = lead
         self._views.withdraw(number)
-        self._wire.tell(
-            None,
-            messages.Prepare(
-                **self._wire.me, release=lead.release, lower=lower, upper=upper, losses=losses, cluster=number
-            ),
-        )
+        boxes = {"lower": lower, "upper": upper, "losses": losses}
+        self._wire.tell(None, messages.Prepare(**self._wire.me, release=lead.release, cluster=number, **boxes))
 
     def _persons(self, positions: Positions) -> int:
         persons = np.unique(self._engine.persons(positions))
@@ -294,10 +290,8 @@ class Cooperation:
             self._judge(lead)
 
     def _is_patient(self, lead: Lead) -> bool:
-        seconds = self._deadlines.now - lead.made
-        return (
-            self._engine.arrivals - lead.began < self._deadlines.patience and seconds < self._deadlines.patience_seconds
-        )
+        arrivals, seconds = self._engine.arrivals - lead.began, self._deadlines.now - lead.made
+        return arrivals < self._deadlines.patience and seconds < self._deadlines.patience_seconds
 
     def _judge(self, lead: Lead) -> None:
         """Choose the rows of a release, to be decided after the next commit; abort if no choice is allowed."""

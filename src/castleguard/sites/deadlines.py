@@ -44,6 +44,7 @@ class Deadlines:
         return left
 
     def is_due(self, positions: Positions, arriving: int) -> bool:
+        """Whether one of the rows would be due before the next turn, after `arriving` more rows."""
         oldest = int(positions.min())
         if oldest + self._joint.delay < self._engine.arrivals + arriving + 1:
             return True
@@ -94,5 +95,6 @@ class Deadlines:
 
     @property
     def patience_seconds(self) -> float:
+        """Seconds to wait for answers."""
         wait = self._joint.max_wait
         return _ANSWER_SECONDS if wait is None else min(_ANSWER_SECONDS, self._joint.reserve * wait / 4)
