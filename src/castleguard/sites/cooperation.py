@@ -263,8 +263,9 @@ class Cooperation:
         )
         self.leads[lead.release] = lead
         self._views.withdraw(number)
-        boxes = {"lower": lower, "upper": upper, "losses": losses}
-        self._wire.tell(None, messages.Prepare(**self._wire.me, release=lead.release, cluster=number, **boxes))
+        me, release = self._wire.me, lead.release
+        asked = messages.Prepare(**me, release=release, lower=lower, upper=upper, losses=losses, cluster=number)
+        self._wire.tell(None, asked)
 
     def _persons(self, positions: Positions) -> int:
         persons = np.unique(self._engine.persons(positions))
