@@ -18,7 +18,7 @@ from castleguard.drawing import canvas
 from castleguard.errors import InputError
 from castleguard.lab import backblaze
 from castleguard.lab.backblaze import LOWER, UPPER
-from castleguard.lab.doca import histograms
+from castleguard.lab.doca import hours
 from castleguard.lab.doca.publishers import BINS, SENSITIVITY, Figures, Method, compare, mean, methods
 
 CAPTION = f"""\
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.figure is not None:
         names = [method.name for method in compared]
         with canvas(asked.figure, width=13, height=3.3 * -(-len(names) // 2)) as figure:
-            histograms.draw(streams[0], list(zip(names, drawn, strict=True)), figure)
+            hours.draw(streams[0], list(zip(names, drawn, strict=True)), figure)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ import pyarrow as pa
 import castleguard as cg
 from benchmarks import adult
 from benchmarks.run import BATCH, resident_mb
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import make_keys
 from castleguard.schema.coded import CodedRows
 

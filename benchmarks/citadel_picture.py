@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.citadel.policy import Citadel
+from castleguard.algorithms.policy import Policy
 from castleguard.drawing import BLUE, INK, ORANGE, canvas
 from castleguard.judge.publishing import Timed, publish_timed
 

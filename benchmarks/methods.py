@@ -2,10 +2,10 @@
 
     python -m benchmarks.methods --picture docs/results/methods.png
 
-Every method publishes the same rows and is judged by `castleguard.lab.compare`; the bounds of all methods are widened
-to a public grid of a hundredth of each domain. In the second stream the rows of Adult are dealt to 1,000 persons at
-random, about 30 each. Prints a table in Markdown: information loss, with 1 for a suppressed row, and rows per second
-of processor time. Needs the folder of data sets (docs/reference/data.md).
+Every method publishes the same rows and is judged by `castleguard.lab.side_by_side`; the bounds of all methods are
+widened to a public grid of a hundredth of each domain. In the second stream the rows of Adult are dealt to 1,000
+persons at random, about 30 each. Prints a table in Markdown: information loss, with 1 for a suppressed row, and rows
+per second of processor time. Needs the folder of data sets (docs/reference/data.md).
 """
 
 import argparse
@@ -19,8 +19,8 @@ import pyarrow as pa
 import castleguard as cg
 from castleguard.drawing import COLOURS, canvas
 from castleguard.lab import adult
-from castleguard.lab.compare import Compared, choose, compare
 from castleguard.lab.harness import Options, make_task
+from castleguard.lab.side_by_side import Compared, choose, compare
 
 METHODS = ("citadel", "citadel-narrow", "castle", "fads", "mondrian", "dynamic-group")
 PERSONS = 1000

@@ -27,8 +27,8 @@ from rich.table import Table
 
 import castleguard as cg
 from benchmarks import adult, jobs, noise
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.engine import CastleEngine
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import make_keys
 from castleguard.connectors.formats import open_reader, open_writer
 from castleguard.conversion import convert

@@ -1,6 +1,6 @@
 """The stream of a site, with shortcuts for tests."""
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.schema.roles import Schema
 from castleguard.sites.cooperation import Cooperation
 from castleguard.sites.coordinator import SiteCoordinator

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.connectors.base import Reader, Writer
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import Keys, Stages
 from castleguard.books import Tally
 from castleguard.release.publisher import Pending

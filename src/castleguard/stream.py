@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import check_gate, check_policy, check_schema, make_keys
 from castleguard.books import Report, Tally
 from castleguard.carried import carry, take_over

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms import registry
+from castleguard.algorithms import lookup
 from castleguard.cli import main
 from castleguard.config.editor_schema import job_schema
 from castleguard.errors import PolicyError
@@ -47,7 +47,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: toys\nVersion: 1.0\n", encoding="utf-8")
     named = ["toy:Toy", *OTHERS]
     entries = [f"{name} = tests.contract.toy:{policy}" for name, _, policy in (each.partition(":") for each in named)]
-    text = "\n".join([f"[{registry.GROUP}]", *entries, ""])
+    text = "\n".join([f"[{lookup.GROUP}]", *entries, ""])
     (metadata / "entry_points.txt").write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(site))
     return site
@@ -69,9 +69,9 @@ def run(*arguments: str | Path, code: int = 0) -> None:
 
 
 def test_toy_is_listed_after_built_in_algorithms() -> None:
-    assert registry.names()[:6] == registry.built_in()
-    assert "toy" in registry.names()
-    assert registry.find("toy") is Toy
+    assert lookup.names()[:6] == lookup.built_in()
+    assert "toy" in lookup.names()
+    assert lookup.find("toy") is Toy
 
 
 def test_toy_publishes_in_python() -> None:
@@ -290,7 +290,7 @@ def test_editor_schema_describes_a_named_plug_in() -> None:
 )
 def test_object_that_is_not_an_algorithm_is_refused(name: str, message: str) -> None:
     with pytest.raises(PolicyError, match=re.escape(message)):
-        registry.find(name)
+        lookup.find(name)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.engine import Engine, Flags
 from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import Keys, Stages
 from castleguard.errors import SchemaError
 from castleguard.intake.intake import Intake

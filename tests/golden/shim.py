@@ -21,7 +21,7 @@ import pyarrow as pa
 import castleguard as cg
 from castleguard.algorithms.castle.policy import Reading
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.registry import built_in
+from castleguard.algorithms.lookup import built_in
 from castleguard.cli import commands
 from castleguard.job import Job
 from castleguard.jobs import assemble

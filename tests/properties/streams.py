@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle, Reading
+from castleguard.algorithms.policy import Mode
 from castleguard.kernels.compile import JIT
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.cells import cell_starts

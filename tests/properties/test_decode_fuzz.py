@@ -21,7 +21,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.connectors.bad_lines import BadLine, KeepsBadLines
 from castleguard.connectors.formats import Format, open_reader
 from castleguard.errors import CastleguardError, InputError, SchemaError

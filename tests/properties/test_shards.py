@@ -20,9 +20,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.verify.structure import verify
 from castleguard.privacy.closeness import distance_equal, distance_hierarchical, distance_ordered, tree_with_missing

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.checkpoint.cipher import Cipher
 from castleguard.checkpoint.store import Checkpoint, Store
 from castleguard.errors import SnapshotError

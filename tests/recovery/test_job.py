@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.checkpoint.dead_letters import DeadLetters
 from castleguard.checkpoint.store import Store
 from castleguard.errors import InputError, OutputError, SnapshotError, UnavailableError

@@ -10,7 +10,7 @@ import pyarrow.dataset
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.checkpoint.store import Store
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.formats import open_writer

@@ -11,8 +11,8 @@ import pytest
 
 import castleguard as cg
 from benchmarks.membership import Named, paper, paper_clock, sdgs, strict
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castleguard.policy import Clock
+from castleguard.algorithms.policy import Policy
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.membership_game import Verdict
 from castleguard.judge.game.backgrounds import made_up_rows

@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.engine import Engine
+from castleguard.algorithms.group_policy import GroupPolicy
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import PolicyError, SchemaError, UsageError
 from castleguard.intake.intake import Intake
 from castleguard.release.cell_gate import CellGate
-from castleguard.release.encode import Encoder, PointEncoder
+from castleguard.release.encode import Encoder, Numbers, PointEncoder
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
 from castleguard.schema.arguments import kind_of
@@ -108,3 +109,17 @@ def check_policy(value: object) -> None:
             f"policy must be one such as Citadel, Castle, Castleguard, Sdgs or Doca, got {kind_of(value)}: pass it "
             f"after the schema"
         )
+
+
+def group_stages(
+    policy: GroupPolicy, schema: Schema, keys: Keys, numbers: Numbers | None, *, engine: Engine, gate: Gate
+) -> Stages:
+    """Create the stages of a policy that groups true rows: the intake passes rows unchanged."""
+    strict = policy.strict
+    return Stages(
+        intake=Intake(),
+        engine=engine,
+        decoder=Decoder(schema, key=keys.hashes, strict=strict, diverse=policy.l > 1, cells=strict),
+        gate=gate,
+        encoder=policy.encoder(schema, numbers),
+    )

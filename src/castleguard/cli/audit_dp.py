@@ -14,7 +14,7 @@ from castleguard.cli.file_options import FILE, defaulted
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.base import Policy
+    from castleguard.algorithms.policy import Policy
     from castleguard.judge.game.settings import Given
 
 RUNS = 3000

@@ -12,7 +12,7 @@ from castleguard.cli.file_options import FILE, defaulted, json_option, schema_op
 from castleguard.cli.many_runs import read_table, warn_once
 
 if TYPE_CHECKING:
-    from castleguard.lab.compare import Compared
+    from castleguard.lab.side_by_side import Compared
 
 _TITLES = ("loss", "publ. loss", "NCP", "discernib.", "groups", "suppressed", "rows/s")
 _WIDTHS = (8, 12, 8, 14, 8, 12, 11)
@@ -48,9 +48,9 @@ def compare(
     does not support the schema is listed with the reason.
     """
     from castleguard.config.schema_file import load_schema
-    from castleguard.lab.compare import choose
-    from castleguard.lab.compare import compare as compare_all
     from castleguard.lab.harness import Options, make_task
+    from castleguard.lab.side_by_side import choose
+    from castleguard.lab.side_by_side import compare as compare_all
 
     chosen = choose([] if methods is None else [name.strip() for name in methods.split(",")])
     schema = load_schema(schema_file)

@@ -11,8 +11,8 @@ from castleguard.errors import OutputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from castleguard.algorithms.base import Policy
     from castleguard.algorithms.citadel.policy import Citadel
+    from castleguard.algorithms.policy import Policy
     from castleguard.cli.demo_live import History
     from castleguard.judge.verify.structure import Verification
     from castleguard.schema.roles import Schema

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.base import Policy
-    from castleguard.algorithms.parameters import Single
+    from castleguard.algorithms.policy import Policy
+    from castleguard.algorithms.single_parameters import Single
 
 _DEFAULT = "castle"
 _NAMED = "castleguard.algorithm"  # key in the meta of a click context
@@ -167,7 +167,7 @@ class PolicyCommand(click.Command):
 
     def _algorithms(self, named: Sequence[str]) -> list[str]:
         """Algorithms whose parameters are options; loads a plug-in only if it is named."""
-        from castleguard.algorithms.registry import built_in, find, names
+        from castleguard.algorithms.lookup import built_in, find, names
 
         if self._only is not None:
             return [self._only]
@@ -235,8 +235,8 @@ class _Options(NamedTuple):
 
 def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
     """The policy for these options. Raises UsageError for an option that it does not have, or that is missing."""
-    from castleguard.algorithms.parameters import missing_parts, nest, singles_of
-    from castleguard.algorithms.registry import find
+    from castleguard.algorithms.lookup import find
+    from castleguard.algorithms.single_parameters import missing_parts, nest, singles_of
     from castleguard.errors import PolicyError
     from castleguard.privacy.parameter_fields import parameters_of
 
@@ -268,7 +268,7 @@ def make_policy(algorithm: str, options: dict[str, Any]) -> "Policy":
 
 def _choice(*, lists: bool) -> click.Option:
     """The option --algorithm. Plug-ins are listed without being loaded."""
-    from castleguard.algorithms.registry import built_in, find, names
+    from castleguard.algorithms.lookup import built_in, find, names
 
     known = [name for name in names() if name not in built_in() or not find(name).several_sites]
     summaries = "; ".join(f"{name}: {find(name).summary}" for name in known if name in built_in())
@@ -298,8 +298,8 @@ def _named(args: Sequence[str]) -> list[str]:
 
 
 def _singles(algorithm: str, without: Sequence[str]) -> "Iterator[Single]":
-    from castleguard.algorithms.parameters import singles_of
-    from castleguard.algorithms.registry import find
+    from castleguard.algorithms.lookup import find
+    from castleguard.algorithms.single_parameters import singles_of
 
     for single in singles_of(find(algorithm)).values():
         if single.name not in without and single.within not in without:

@@ -7,7 +7,7 @@ role): `castleguard validate` does.
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
-from castleguard.algorithms.registry import built_in, find, names
+from castleguard.algorithms.lookup import built_in, find, names
 from castleguard.config.expected import Entry
 from castleguard.config.job_file import NAME, NEEDED, Connectors, own_model
 from castleguard.config.job_model import Checkpoint, DeadLetter, Metrics, Numbers

@@ -24,7 +24,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import ValidationError
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.config.document import Document, Place, read_document
 from castleguard.config.environment import Variables
 from castleguard.config.job_model import Checkpoint, DeadLetter, Endpoint, JobFile, Metrics, Numbers

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from castleguard.algorithms.base import Policy
-from castleguard.algorithms.parameters import default_words, single_type
-from castleguard.algorithms.registry import built_in, find
+from castleguard.algorithms.lookup import built_in, find
+from castleguard.algorithms.policy import Policy
+from castleguard.algorithms.single_parameters import default_words, single_type
 from castleguard.config.docstrings import summary
 from castleguard.privacy.parameter_fields import Parameter, parameters_of
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from castleguard.algorithms.base import Policy
-from castleguard.algorithms.registry import built_in, find, names
+from castleguard.algorithms.lookup import built_in, find, names
+from castleguard.algorithms.policy import Policy
 from castleguard.config.document import Place
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment

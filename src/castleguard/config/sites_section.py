@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from castleguard.algorithms.registry import find
+from castleguard.algorithms.lookup import find
 from castleguard.config.job_model import Endpoint, parse_key
 from castleguard.config.problems import Problem, explain, suggest
 from castleguard.config.secrets import FromEnvironment, holds_secret

@@ -68,12 +68,9 @@ class Intake:
         in_rows: bool = False,
         leave_no_trace: bool = False,
     ) -> None:
-        self._ledger = ledger
-        self._coin = coin
-        self._perturbation = perturbation
+        self._ledger, self._coin, self._perturbation = ledger, coin, perturbation
         self._labels = labels
-        self._in_rows = in_rows
-        self._leave_no_trace = leave_no_trace
+        self._in_rows, self._leave_no_trace = in_rows, leave_no_trace
         self._arrivals = 0
 
     def take(self, rows: CodedRows, payload: pa.Table, now: float) -> Taken:

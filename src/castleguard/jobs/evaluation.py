@@ -13,7 +13,7 @@ from castleguard.jobs.publication import Published, files_of, read_original, rea
 from castleguard.schema.table import to_table
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.base import Policy
+    from castleguard.algorithms.policy import Policy
     from castleguard.config.job_model import JobFile
     from castleguard.judge.measure.utility import Utility
     from castleguard.judge.report.findings import Audit

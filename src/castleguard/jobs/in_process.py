@@ -15,7 +15,7 @@ from castleguard.runtime.stopping import Stop
 from castleguard.telemetry.metrics import Status
 
 if TYPE_CHECKING:
-    from castleguard.algorithms.base import Policy
+    from castleguard.algorithms.policy import Policy
     from castleguard.job import Outcome
     from castleguard.jobs.explain.explanation import Explanation
     from castleguard.schema.roles import Schema

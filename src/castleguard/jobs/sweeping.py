@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
-from castleguard.algorithms.registry import find
+from castleguard.algorithms.lookup import find
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import NoRowsError, UsageError
 from castleguard.judge.first_rows import read_sample
 from castleguard.judge.publishing import quiet

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.coordination import Alone
 from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.reading.values import Codes, refine

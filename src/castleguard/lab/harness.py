@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.policy import Mode
 from castleguard.errors import UsageError
 from castleguard.judge.measure.information_loss import measure_loss
 from castleguard.judge.reading.linked import Linked, link

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.errors import PolicyError
-from castleguard.privacy.parameter_fields import check_parameters, declare
+from castleguard.privacy.parameter_fields import check_parameters, declare, parameter
 from castleguard.privacy.parameters import is_number
 
 Distance = Literal["equal", "ordered", "hierarchical"]
@@ -35,31 +35,21 @@ class Closeness:
     """
 
     t: float = field(metadata=declare("Largest distance of a group from the reference.", above=0, most=1))
-    distance: Distance = field(
-        default="equal",
-        metadata=declare(
-            "Distance between two values: the same for all (equal), by their order (ordered), or by the height at "
-            "which their branches meet (hierarchical)."
-        ),
+    distance: Distance = parameter(
+        "equal",
+        "Distance between two values: the same for all (equal), by their order (ordered), or by the height at "
+        "which their branches meet (hierarchical).",
     )
-    reference: ReferenceKind = field(
-        default="cumulative",
-        metadata=declare(
-            "Rows that a group is compared with: all so far (cumulative), the last ones (window), all weighted by age "
-            "(decay), or public shares."
-        ),
+    reference: ReferenceKind = parameter(
+        "cumulative",
+        "Rows that a group is compared with: all so far (cumulative), the last ones (window), all weighted by age "
+        "(decay), or public shares.",
     )
-    window: int | None = field(
-        default=None,
-        metadata=declare(
-            "Rows of the reference, if it is a window.", least=1, most=_LARGEST_WINDOW, option="reference_window"
-        ),
+    window: int | None = parameter(
+        None, "Rows of the reference, if it is a window.", least=1, most=_LARGEST_WINDOW, option="reference_window"
     )
-    decay: float | None = field(
-        default=None,
-        metadata=declare(
-            "Weight of a row relative to the next one, if the reference decays.", least=_SMALLEST_DECAY, below=1
-        ),
+    decay: float | None = parameter(
+        None, "Weight of a row relative to the next one, if the reference decays.", least=_SMALLEST_DECAY, below=1
     )
     public: Mapping[str, Mapping[Any, float]] | None = field(
         default=None,
@@ -69,19 +59,14 @@ class Closeness:
             option="",
         ),
     )
-    burn_in: int | None = field(
-        default=None,
-        metadata=declare(
-            "Rows that must have arrived before t-closeness is judged and a row is published.",
-            least=0,
-            default="the delay, at most 1000; 0 if the reference is public",
-        ),
+    burn_in: int | None = parameter(
+        None,
+        "Rows that must have arrived before t-closeness is judged and a row is published.",
+        least=0,
+        default="the delay, at most 1000; 0 if the reference is public",
     )
-    alpha: float = field(
-        default=1.0,
-        metadata=declare(
-            "Pseudocount of every value of a running reference, the missing one too (Dirichlet).", above=0
-        ),
+    alpha: float = parameter(
+        1.0, "Pseudocount of every value of a running reference, the missing one too (Dirichlet).", above=0
     )
 
     def __post_init__(self) -> None:

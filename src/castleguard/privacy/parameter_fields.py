@@ -1,6 +1,7 @@
 """Declaration of a frozen dataclass's parameters: help text, bounds, unit and the paper's symbol, in one place.
 
     k: int = field(metadata=declare("Distinct persons per published group.", least=2))
+    l: int = parameter(1, "Distinct values of every sensitive column per published group.", least=1)
 
 Types are those of the fields. Constructors check against the declaration; job-file models, the editors' JSON Schema,
 command-line options and reference pages are generated from it.
@@ -9,15 +10,17 @@ command-line options and reference pages are generated from it.
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from castleguard.errors import PolicyError
 from castleguard.privacy.parameters import LARGEST_COUNT, is_number, is_whole
+
+T = TypeVar("T")
 
 _KEY = "castleguard"
 
@@ -63,6 +66,12 @@ def declare(
 ) -> dict[str, Declared]:
     """Metadata of a field. `more`: other fields of `Declared`."""
     return {_KEY: Declared(help=help, least=least, above=above, most=most, below=below, **more)}
+
+
+def parameter(value: T, /, help: str, **about: Any) -> T:
+    """Field with the default `value`. `about`: bounds and other fields of `Declared`."""
+    declared: T = field(default=value, metadata=declare(help, **about))
+    return declared
 
 
 class Parameter(NamedTuple):

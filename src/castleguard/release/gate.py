@@ -69,12 +69,9 @@ class Gate:
         reuse: bool = True,
         bounded_share: bool = False,
     ) -> None:
-        self._schema = schema
-        self._criteria = criteria
+        self._schema, self._criteria = schema, criteria
         self._max_boxes = known
-        self._on_grid = on_grid
-        self._reuse = reuse
-        self._bounded_share = bounded_share
+        self._on_grid, self._reuse, self._bounded_share = on_grid, reuse, bounded_share
         self._known: OrderedDict[bytes, Pairs | None] = OrderedDict()
         self._root_is_open = False
         shaped = criteria.judges_shape

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import check_policy, check_schema
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema

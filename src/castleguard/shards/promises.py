@@ -8,8 +8,8 @@ reveals. `check` is called before anything starts. The proofs are in docs/proofs
 from collections.abc import Iterator
 from dataclasses import replace
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.facts import ShardPromise
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.guarantee import DifferentialPrivacy, Guarantee
 from castleguard.schema.roles import Numeric, Schema

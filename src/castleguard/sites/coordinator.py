@@ -23,8 +23,8 @@ from castleguard.errors import PolicyError, SnapshotError
 from castleguard.release.encode import Encoder
 from castleguard.release.gate import Box, Gate
 from castleguard.schema.coded import NEW, Decisions
-from castleguard.sites.cooperation import Cooperation, Settled
-from castleguard.sites.joint_releases import Lead, Offer, Outcome, Positions, Verdict, facts_of
+from castleguard.sites.cooperation import Cooperation
+from castleguard.sites.joint_releases import Lead, Offer, Outcome, Positions, Settled, Verdict, facts_of
 from castleguard.sites.site_membership import Membership
 from castleguard.sites.site_messages import Bounds, Prepared, Rows, Seal
 from castleguard.sites.transport import Transport
@@ -294,7 +294,8 @@ class SiteCoordinator:
                 "sites with the former key, then change it"
             )
         cooperation.forget_time()
-        cooperation.given_up = {name: (gone[0], gone[1], gone[2]) for name, gone in record.facts["given_up"].items()}
+        gone = record.facts["given_up"]
+        cooperation.given_up.update({name: (release, rows, made) for name, (release, rows, made) in gone.items()})
         for at, fact in enumerate(record.facts["offers"]):
             positions, answer = record.arrays[f"offer.{at}"], record.blobs[f"offer.{at}"]
             cooperation.restore_offer(Offer(positions=positions, answer=answer, **fact))

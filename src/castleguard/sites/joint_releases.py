@@ -12,14 +12,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from math import ceil, inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from castleguard.algorithms.dcastle.engine import OUTSIDE, MemberEngine
-from castleguard.sites.site_messages import Bounds, Prepared
+from castleguard.sites.site_messages import Bounds, Prepared, Rows
 
 Positions = NDArray[np.int64]
 Stage = Literal["asking", "deciding", "late"]
@@ -206,6 +206,43 @@ class Moment(NamedTuple):
 
     arrivals: int
     seconds: float
+
+
+@dataclass(kw_only=True)
+class Settled:
+    """Outcomes of a turn, for the books."""
+
+    won: list[Lead] = field(default_factory=list)
+    """Committed releases to be published here."""
+    handed_over: list[Positions] = field(default_factory=list)
+    """Rows that another site publishes."""
+    undecided: list[Positions] = field(default_factory=list)
+    """Rows given up at their deadline without a decision."""
+    found_published: list[Lead] = field(default_factory=list)
+    """Releases given up earlier that the log shows as committed: to be published here."""
+    found_handed_over: int = 0
+    """Rows given up earlier that another site has published."""
+    found_aborted: int = 0
+    """Rows given up earlier whose release was aborted."""
+
+
+class Local(Protocol):
+    """The services of the local stream that the protocol calls."""
+
+    def rows(self, positions: Positions, levels: NDArray[np.int64]) -> Rows:
+        """Return locked rows in the form that is sent to other sites."""
+
+    def judge(self, lead: Lead, verdict: Verdict, box: Box) -> bool:
+        """Whether the rows that a verdict takes, own and offered, may be published as one group in a box."""
+
+    def compose(self, lead: Lead, verdict: Verdict, box: Box) -> Outcome:
+        """Return the release in its published form."""
+
+    def adopt(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds]:
+        """Register boxes (boxes, columns) published elsewhere with the gate; return those that may be reused here."""
+
+    def fits(self, answer: Prepared) -> bool:
+        """Whether the columns of an answer can be published here."""
 
 
 class Throttle:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import KEY_BYTES, check_policy, check_schema
 from castleguard.checkpoint.codec import table_from_bytes
 from castleguard.errors import CastleguardError, SchemaError, UsageError

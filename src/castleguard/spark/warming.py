@@ -5,7 +5,7 @@ Workers on the same machine share the cache. On other machines the first micro-b
 
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.schema.roles import Categorical, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 from castleguard.stream import Anonymiser

@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import make_keys
 from castleguard.errors import UsageError
 

@@ -294,8 +294,8 @@ def test_values_that_cannot_be_read_are_named(run: Run, people: Path, more: str,
 
 @pytest.mark.parametrize("command", ["anonymise", "audit", "sweep", "audit dp"])
 def test_every_parameter_of_every_algorithm_is_an_option(run: Run, command: str) -> None:
-    from castleguard.algorithms.parameters import singles_of
-    from castleguard.algorithms.registry import built_in, find
+    from castleguard.algorithms.lookup import built_in, find
+    from castleguard.algorithms.single_parameters import singles_of
 
     shown = run(*command.split(), "--help").out
     for name in built_in():

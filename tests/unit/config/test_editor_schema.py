@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from castleguard.algorithms.registry import names
+from castleguard.algorithms.lookup import names
 from castleguard.cli import commands
 from castleguard.config.document import read_document
 from castleguard.config.editor_schema import job_schema

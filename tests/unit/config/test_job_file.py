@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.castle.policy import PAPER, Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.registry import find, names
+from castleguard.algorithms.lookup import find, names
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.config.job_file import KEYS, Options, load_job
 from castleguard.config.job_model import Checkpoint, DeadLetter, JobFile, Metrics

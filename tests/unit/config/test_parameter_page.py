@@ -4,7 +4,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
-from castleguard.algorithms.registry import built_in, find
+from castleguard.algorithms.lookup import built_in, find
 from castleguard.cli import commands
 from castleguard.config.parameter_page import COMMAND
 from castleguard.privacy.parameter_fields import parameters_of

@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness

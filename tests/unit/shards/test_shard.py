@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import SnapshotError
 from castleguard.shards.plan import Plan
 from castleguard.shards.routing import HashRoute

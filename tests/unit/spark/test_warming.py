@@ -4,11 +4,11 @@ import datetime as dt
 
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.policy import Policy
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, Schema
 from castleguard.schema.sensitive import Sensitive

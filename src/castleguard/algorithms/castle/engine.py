@@ -5,12 +5,12 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
-from castleguard.algorithms.ring import RingEngine, check_domains
+from castleguard.algorithms.ring_engine import RingEngine, check_domains
 from castleguard.kernels import castle as kernels
 from castleguard.kernels import state as names
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.state import Batch, Output, Settings, State, Work
+from castleguard.kernels.state import Settings, State, Work
 from castleguard.kernels.views import SCRATCH
 from castleguard.schema.roles import Schema
 
@@ -24,13 +24,9 @@ class CastleEngine(RingEngine):
         check_sensitive(schema, policy.criteria)
         if policy.strict:
             check_domains(schema)
-        super().__init__(schema, make_state(schema, policy, key))
-        self._settings = make_settings(schema, policy)
-        self._work = make_work(schema, policy)
-
-    def _run(self, output: Output, batch: Batch, now: float, *, last: bool) -> None:
-        """Run the CASTLE kernel."""
-        kernels.run(self._state, self._settings, self._work, output, batch, now, last)
+        state = make_state(schema, policy, key)
+        settings, work = make_settings(schema, policy), make_work(schema, policy)
+        super().__init__(schema, state, run=kernels.run, settings=settings, work=work)
 
 
 def make_settings(schema: Schema, policy: Castle) -> Settings:

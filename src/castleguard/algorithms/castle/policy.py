@@ -4,20 +4,29 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy, describe_wait
-from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
+from castleguard.algorithms.facts import Publication
+from castleguard.algorithms.group_policy import DELAY_HELP, GroupPolicy
+from castleguard.algorithms.policy import (
+    CLOSENESS,
+    DIVERSITY,
+    RECURSIVE_C,
+    Admission,
+    Mode,
+    Order,
+    declare_delay,
+    describe_wait,
+)
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.criteria import CountedPer, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameter_fields import check_parameters, declare
-from castleguard.schema.roles import QuasiIdentifier, Schema
-from castleguard.schema.sensitive import Sensitive
+from castleguard.privacy.parameter_fields import check_parameters, declare, parameter
+from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
     from castleguard.algorithms.stages import Keys, Stages
-    from castleguard.release.encode import Encoder, Numbers
+    from castleguard.release.encode import Numbers
 
 Suppression = Literal["root", "generalise", "drop"]
 Reuse = Literal["paper", "off"]
@@ -42,9 +51,8 @@ class Reading:
     merge: Literal["diversity_aware", "paper"] = field(
         metadata=declare("Whether a merge that lacks only l prefers new values among equally near clusters.")
     )
-    first_threshold: float = field(
-        default=0.0,
-        metadata=declare("Threshold before the first publication: 0 opens clusters, 1 fills one.", least=0, most=1),
+    first_threshold: float = parameter(
+        0.0, "Threshold before the first publication: 0 opens clusters, 1 fills one.", least=0, most=1
     )
 
     def __post_init__(self) -> None:
@@ -58,17 +66,11 @@ STRICT = Reading(
     representatives="balanced",
     merge="diversity_aware",
 )
-PAPER = Reading(
-    tie_break="random",
-    containment="interval",
-    admission="lt",
-    representatives="random",
-    merge="paper",
-)
+PAPER = Reading(tie_break="random", containment="interval", admission="lt", representatives="random", merge="paper")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Castle(Policy):
+class Castle(GroupPolicy):
     """CASTLE (Cao, Carminati, Ferrari, Tan: IEEE TDSC 8(3), 2011), strict (repaired) or as printed.
 
     Strict, the default, keeps the guarantee where the paper's algorithm breaks it. Paper is for research: the engine
@@ -78,92 +80,39 @@ class Castle(Policy):
     name: ClassVar[str] = "castle"
     summary: ClassVar[str] = "k-anonymous groups of true rows"
 
-    k: int = field(
-        metadata=declare("Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected")
+    delay: int = field(metadata=declare_delay(DELAY_HELP, symbol="CASTLE's delta"))
+    max_clusters: int = parameter(50, "Open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b")
+    loss_window: int = parameter(
+        100, "Published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"
     )
-    delay: int = field(
-        metadata=declare(
-            "Arrivals after which a row has left; at least k - 1.",
-            least=1,
-            most=MAX_DELAY,
-            too_high="every pending row is kept in memory",
-            symbol="CASTLE's delta",
-        )
+    max_reusable: int = parameter(1000, "Generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega")
+    reusable_age: int | None = parameter(None, "Arrivals after which a generalisation is no longer reused.", least=0)
+    mode: Mode = parameter("strict", "strict keeps the promise where the paper loses it; paper decides as printed.")
+    reuse: Reuse = parameter("paper", "Whether a late row may join a published group (paper), or is merged (off).")
+    suppression: Suppression | None = parameter(
+        None,
+        "What happens to a row that fits no cluster: root publishes it at the root, drop suppresses it, generalise "
+        "publishes it alone (paper mode only).",
+        default="by mode: root or generalise",
     )
-    l: int = field(  # as named in the papers
-        default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
+    order: Order | None = parameter(
+        None, "Order of the rows of a release; input: of all rows.", default="by mode: shuffled or arrival"
     )
-    max_wait: float | None = field(
-        default=None,
-        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
-    )
-    max_clusters: int = field(
-        default=50, metadata=declare("Open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b")
-    )
-    loss_window: int = field(
-        default=100,
-        metadata=declare("Published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"),
-    )
-    max_reusable: int = field(
-        default=1000,
-        metadata=declare("Generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega"),
-    )
-    reusable_age: int | None = field(
-        default=None, metadata=declare("Arrivals after which a generalisation is no longer reused.", least=0)
-    )
-    mode: Mode = field(
-        default="strict",
-        metadata=declare("strict keeps the promise where the paper loses it; paper decides as printed."),
-    )
-    reuse: Reuse = field(
-        default="paper",
-        metadata=declare("Whether a late row may join a published group (paper), or is merged (off)."),
-    )
-    suppression: Suppression | None = field(
-        default=None,
-        metadata=declare(
-            "What happens to a row that fits no cluster: root publishes it at the root, drop suppresses it, generalise "
-            "publishes it alone (paper mode only).",
-            default="by mode: root or generalise",
-        ),
-    )
-    order: Order | None = field(
-        default=None,
-        metadata=declare("Order of the rows of a release; input: of all rows.", default="by mode: shuffled or arrival"),
-    )
-    l_per: CountedPer = field(
-        default="row", metadata=declare("person: l different persons must each have a value of their own.")
-    )
-    diversity: Diversity = field(
-        default="distinct",
-        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
-    )
-    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
-    closeness: Closeness | None = field(
-        default=None, metadata=declare("t-closeness of every group to the distribution of all rows.")
-    )
-    reading: Reading | None = field(
-        default=None, metadata=declare("How open points of the paper are read.", default="by mode")
-    )
+    l_per: CountedPer = parameter("row", "person: l different persons must each have a value of their own.")
+    diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
+    c: float | None = field(default=None, metadata=RECURSIVE_C)
+    closeness: Closeness | None = field(default=None, metadata=CLOSENESS)
+    reading: Reading | None = parameter(None, "How open points of the paper are read.", default="by mode")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.criteria  # noqa: B018  # checks k against l, and l against its form of diversity
-        if self.delay + 1 < self.k:
-            raise PolicyError(
-                f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
-                f"k persons could never be held at once"
-            )
         if self.mode == "strict" and self.suppression == "generalise":
             raise PolicyError("suppression='generalise' publishes rows alone at the root: use 'root' or mode='paper'")
 
     @property
     def criteria(self) -> Criteria:
         """Criteria that the gate checks."""
-        closeness = self.closeness
-        if isinstance(closeness, Closeness):
-            closeness = replace(closeness, burn_in=closeness.chosen_burn_in(self.delay))
-        return Criteria(k=self.k, l=self.l, l_per=self.l_per, diversity=self.diversity, c=self.c, closeness=closeness)
+        return replace(super().criteria, l_per=self.l_per)
 
     @property
     def remembered_pairs(self) -> int:
@@ -182,16 +131,6 @@ class Castle(Policy):
     def counted(self) -> str:
         """Unit of the delay, for texts."""
         return "arrivals"
-
-    @property
-    def draws_noise(self) -> bool:
-        """Whether publishing the same rows again spends their budget again: CASTLE has no budget."""
-        return False
-
-    @property
-    def rows_held(self) -> int | None:
-        """Maximum number of rows held in memory."""
-        return self.delay + 1
 
     @property
     def chosen_suppression(self) -> Suppression:
@@ -214,21 +153,6 @@ class Castle(Policy):
 
         return castle_stages(self, schema, keys, numbers)
 
-    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
-        """Create the encoder of boxes."""
-        from castleguard.release.encode import Encoder
-
-        return Encoder(schema, numbers=numbers or "bounds", exact=not self.strict)
-
-    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """Describe in one line how a column is published."""
-        if isinstance(role, Sensitive):
-            whole = ", numbers by their whole part" if role.labels is None and self.strict and self.l > 1 else ""
-            return f"published as it is; its values are counted in every group{whole}"
-        from castleguard.algorithms.words import boxed
-
-        return boxed(role, numbers, closed=not self.strict)
-
     def waits(self, *, endless: bool) -> Iterator[str]:
         """Describe how long a row waits, in sentences."""
         return describe_wait(self.delay, self.max_wait, endless=endless)
@@ -245,26 +169,14 @@ class Castle(Policy):
             due_rows=True,
         )
 
-    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """Guarantee of independent shards together."""
-        return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
-
-    def game(self, schema: Schema) -> MembershipGame | None:
-        """Parameters of the membership game of `audit dp`."""
-        return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
-
     def fingerprint(self) -> dict[str, object]:
         """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
-        described = asdict(self)
-        closeness = self.criteria.closeness
-        described.update(
-            closeness=None if closeness is None else closeness.fingerprint(),
-            algorithm=self.name,
-            suppression=self.chosen_suppression,
-            order=self.chosen_order,
-            reading=asdict(self.chosen_reading),
-        )
-        return described
+        chosen = {"suppression": self.chosen_suppression, "reading": asdict(self.chosen_reading)}
+        return {**super().fingerprint(), **chosen}
+
+    def closeness_words(self, closeness: Closeness) -> str:
+        """Describe t-closeness to the rows that have arrived, or to public shares."""
+        return str(closeness)
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """Privacy statement for a stream of this schema."""
@@ -294,13 +206,7 @@ class Castle(Policy):
 
     def _shape(self, schema: Schema) -> str:
         """Guarantee about the distribution of sensitive values, as a sentence."""
-        criteria = []
-        if self.diversity == "entropy":
-            criteria.append(f"an entropy of at least ln {self.l}")
-        if self.diversity == "recursive":
-            criteria.append(f"recursive ({self.c:g}, {self.l})-diversity")
-        if self.closeness is not None:
-            criteria.append(str(self.closeness))
+        criteria = self.value_criteria()
         if not criteria:
             return ""
         names = " and of ".join(role.name for role in schema.sensitive)

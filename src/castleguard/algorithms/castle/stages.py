@@ -2,11 +2,9 @@
 
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
-from castleguard.algorithms.stages import Keys, Stages
-from castleguard.intake.intake import Intake
+from castleguard.algorithms.stages import Keys, Stages, group_stages
 from castleguard.release.encode import Numbers
 from castleguard.release.gate import Gate
-from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 
 
@@ -14,13 +12,8 @@ def castle_stages(
     policy: Castle, schema: Schema, keys: Keys, numbers: Numbers | None, *, engine: type[CastleEngine] = CastleEngine
 ) -> Stages:
     """Create the stages; `engine` is CASTLE's or one derived from it."""
-    return Stages(
-        intake=Intake(),
-        engine=engine(schema, policy, key=keys.choices),
-        decoder=Decoder(schema, key=keys.hashes, strict=policy.strict, diverse=policy.l > 1, cells=policy.strict),
-        gate=group_gate(policy, schema),
-        encoder=policy.encoder(schema, numbers),
-    )
+    chosen = engine(schema, policy, key=keys.choices)
+    return group_stages(policy, schema, keys, numbers, engine=chosen, gate=group_gate(policy, schema))
 
 
 def group_gate(policy: Castle, schema: Schema) -> Gate:

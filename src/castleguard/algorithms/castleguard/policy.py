@@ -10,15 +10,15 @@ from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from castleguard.algorithms.base import WindowUnit
 from castleguard.algorithms.castle.policy import Castle, Suppression
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
+from castleguard.algorithms.policy import WEIGHTS, WindowUnit
 from castleguard.errors import PolicyError
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
 from castleguard.privacy.epsilon_shares import Shares, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import parameter
 from castleguard.privacy.parameters import least_epsilon
 from castleguard.privacy.sdgs import sdgs_delta
 from castleguard.schema.roles import QuasiIdentifier, Schema
@@ -45,66 +45,44 @@ class Castleguard(Castle):
     name: ClassVar[str] = "castleguard"
     summary: ClassVar[str] = "the same on sampled and noisy rows"
 
-    sample_rate: float = field(
-        default=1.0,
-        metadata=declare("Probability that a row is kept.", above=0, most=1, symbol="CASTLEGUARD's beta"),
+    sample_rate: float = parameter(1.0, "Probability that a row is kept.", above=0, most=1, symbol="CASTLEGUARD's beta")
+    phi: float | None = parameter(None, "Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0)
+    epsilon: float | None = parameter(
+        None,
+        "Strict: epsilon of a row, split over its columns. Paper: the epsilon at which Theorem 2 is shown.",
+        above=0,
     )
-    phi: float | None = field(
-        default=None,
-        metadata=declare("Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0),
+    weights: Mapping[str, float] | None = field(default=None, metadata=WEIGHTS)
+    rows_per_person: int | None = parameter(
+        None, "Strict: rows of a person that are used in any window; the others are left out.", least=1
     )
-    epsilon: float | None = field(
-        default=None,
-        metadata=declare(
-            "Strict: epsilon of a row, split over its columns. Paper: the epsilon at which Theorem 2 is shown.", above=0
-        ),
+    window: float | None = parameter(
+        None,
+        "Window of the ledger of persons.",
+        above=0,
+        unit="seconds",
+        unit_from="window_unit",
+        default="the whole stream; memory then grows with the number of persons",
     )
-    weights: Mapping[str, float] | None = field(
-        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
+    window_unit: WindowUnit = parameter("seconds", "Unit of the window.")
+    dp_delta: float = parameter(
+        1e-6,
+        "Delta at which ways to compose a person's rows are compared; 0 allows only the plain sum.",
+        least=0,
+        below=1,
     )
-    rows_per_person: int | None = field(
-        default=None,
-        metadata=declare("Strict: rows of a person that are used in any window; the others are left out.", least=1),
+    clock: Clock | None = parameter(
+        None, "Paper: what the delay counts; time also ends a wait after max_wait seconds.", default="arrivals"
     )
-    window: float | None = field(
-        default=None,
-        metadata=declare(
-            "Window of the ledger of persons.",
-            above=0,
-            unit="seconds",
-            unit_from="window_unit",
-            default="the whole stream; memory then grows with the number of persons",
-        ),
+    range_floor: float = parameter(
+        0.0, "Paper: least range that noise is made for; 0 as printed leaves the first row without noise.", least=0
     )
-    window_unit: WindowUnit = field(default="seconds", metadata=declare("Unit of the window."))
-    dp_delta: float = field(
-        default=1e-6,
-        metadata=declare(
-            "Delta at which ways to compose a person's rows are compared; 0 allows only the plain sum.",
-            least=0,
-            below=1,
-        ),
-    )
-    clock: Clock | None = field(
-        default=None,
-        metadata=declare(
-            "Paper: what the delay counts; time also ends a wait after max_wait seconds.", default="arrivals"
-        ),
-    )
-    range_floor: float = field(
-        default=0.0,
-        metadata=declare(
-            "Paper: least range that noise is made for; 0 as printed leaves the first row without noise.", least=0
-        ),
-    )
-    noise: Literal["here", "edge"] = field(
-        default="here",
-        metadata=declare("Strict: edge if rows arrive randomised, by a Randomiser with the same parameters."),
+    noise: Literal["here", "edge"] = parameter(
+        "here", "Strict: edge if rows arrive randomised, by a Randomiser with the same parameters."
     )
 
-    grouping: Literal["castle", "citadel"] = field(
-        default="castle",
-        metadata=declare("Strict: what groups the noisy rows; citadel grows narrow groups, each release by itself."),
+    grouping: Literal["castle", "citadel"] = parameter(
+        "castle", "Strict: what groups the noisy rows; citadel grows narrow groups, each release by itself."
     )
 
     def __post_init__(self) -> None:

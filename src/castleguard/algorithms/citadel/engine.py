@@ -5,14 +5,14 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.domain import check_sensitive, make_domain, make_shape, make_weights, most_values
-from castleguard.algorithms.ring import RingEngine, check_domains
+from castleguard.algorithms.ring_engine import RingEngine, check_domains
 from castleguard.kernels import citadel as kernels
 from castleguard.kernels import citadel_state as scratch
 from castleguard.kernels import state as names
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.citadel_state import Axes, Settings, Work
 from castleguard.kernels.counts import new_table
-from castleguard.kernels.state import Batch, Output, State
+from castleguard.kernels.state import State
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 _MOST_LEAVES = 1024  # of a category whose losses are computed per leaf, not per row
@@ -26,13 +26,9 @@ class CitadelEngine(RingEngine):
     def __init__(self, schema: Schema, policy: Citadel, *, key: NDArray[np.uint32]) -> None:
         check_sensitive(schema, policy.criteria)
         check_domains(schema)
-        super().__init__(schema, make_state(schema, policy, key))
-        self._settings = make_settings(schema, policy)
-        self._work = make_work(schema, policy)
-
-    def _run(self, output: Output, batch: Batch, now: float, *, last: bool) -> None:
-        """See RingEngine."""
-        kernels.run(self._state, self._settings, self._work, output, batch, now, last)
+        state = make_state(schema, policy, key)
+        settings, work = make_settings(schema, policy), make_work(schema, policy)
+        super().__init__(schema, state, run=kernels.run, settings=settings, work=work)
 
 
 def make_settings(schema: Schema, policy: Citadel) -> Settings:

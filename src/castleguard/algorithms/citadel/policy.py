@@ -1,24 +1,23 @@
 """Citadel policy: k persons in each group of each release; criteria never decide who is in which group."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from castleguard.algorithms.base import MAX_DELAY, Order, Policy
-from castleguard.algorithms.facts import MembershipGame, Publication, ShardPromise
+from castleguard.algorithms.facts import Publication
+from castleguard.algorithms.group_policy import GroupPolicy
+from castleguard.algorithms.policy import CLOSENESS, DIVERSITY, RECURSIVE_C, Order
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
-from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import parameter
 from castleguard.runtime.durations import spell_duration
-from castleguard.schema.roles import QuasiIdentifier, Schema
-from castleguard.schema.sensitive import Sensitive
+from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
     from castleguard.algorithms.stages import Keys, Stages
-    from castleguard.release.encode import Encoder, Numbers
+    from castleguard.release.encode import Numbers
 
 Suppression = Literal["root", "drop"]
 Reuse = Literal["off", "narrow"]
@@ -29,7 +28,7 @@ _JUDGED_RELEASES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Citadel(Policy):
+class Citadel(GroupPolicy):
     """Groups formed from pending rows as they fall due, with k persons in each group of each release.
 
     The default keeps this promise even against an observer who knows when every row arrived.
@@ -39,66 +38,31 @@ class Citadel(Policy):
     name: ClassVar[str] = "citadel"
     summary: ClassVar[str] = "narrow groups of true rows, k persons in each release"
 
-    k: int = field(
-        metadata=declare("Distinct persons per published group.", least=2, too_low="k=1 publishes rows unprotected")
+    release_every: int | None = parameter(
+        None,
+        "Arrivals between two releases; at most the delay.",
+        least=1,
+        default="delay / 8; delay / 4 with l or closeness",
     )
-    delay: int = field(
-        metadata=declare(
-            "Arrivals after which a row has left; at least k - 1.",
-            least=1,
-            most=MAX_DELAY,
-            too_high="every pending row is kept in memory",
-        )
+    reuse: Reuse = parameter(
+        "off", "narrow: a due row may join a narrow box of an earlier release, and then leaves alone."
     )
-    l: int = field(  # as named in the papers
-        default=1, metadata=declare("Distinct values of every sensitive column per published group.", least=1)
+    slack: float = parameter(
+        0.2, "By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0
     )
-    max_wait: float | None = field(
-        default=None,
-        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
+    max_reusable: int = parameter(10_000, "Boxes kept for narrow reuse.", least=1)
+    suppression: Suppression = parameter(
+        "root", "Fate of a row that finds no group: root publishes it at the root, drop suppresses it."
     )
-    release_every: int | None = field(
-        default=None,
-        metadata=declare(
-            "Arrivals between two releases; at most the delay.",
-            least=1,
-            default="delay / 8; delay / 4 with l or closeness",
-        ),
+    order: Order | None = parameter(
+        None, "Order of the rows of a release: only shuffled keeps the promise.", default="shuffled"
     )
-    reuse: Reuse = field(
-        default="off",
-        metadata=declare("narrow: a due row may join a narrow box of an earlier release, and then leaves alone."),
-    )
-    slack: float = field(
-        default=0.2,
-        metadata=declare("By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0),
-    )
-    max_reusable: int = field(default=10_000, metadata=declare("Boxes kept for narrow reuse.", least=1))
-    suppression: Suppression = field(
-        default="root",
-        metadata=declare("Fate of a row that finds no group: root publishes it at the root, drop suppresses it."),
-    )
-    order: Order | None = field(
-        default=None,
-        metadata=declare("Order of the rows of a release: only shuffled keeps the promise.", default="shuffled"),
-    )
-    diversity: Diversity = field(
-        default="distinct",
-        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
-    )
-    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
-    closeness: Closeness | None = field(
-        default=None, metadata=declare("t-closeness of every group to the distribution of all rows.")
-    )
+    diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
+    c: float | None = field(default=None, metadata=RECURSIVE_C)
+    closeness: Closeness | None = field(default=None, metadata=CLOSENESS)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        criteria = self.criteria  # checks k, l and the other criteria
-        if self.delay + 1 < self.k:
-            raise PolicyError(
-                f"delay must be at least k - 1, got delay={self.delay} and k={self.k}: "
-                f"k persons could never be held at once"
-            )
         if self.release_every is not None and self.release_every > self.delay:
             raise PolicyError(
                 f"release_every must be at most the delay, got {self.release_every} and delay={self.delay}: rows would "
@@ -113,19 +77,11 @@ class Citadel(Policy):
                 f"reference={self.closeness.reference!r} weighs the rows of a release by their age, which reveals "
                 f"whose value is whose: Citadel accepts 'cumulative' (the rows of earlier releases) or 'public'"
             )
-        if self.reuse == "narrow" and criteria.judges_shape:
+        if self.reuse == "narrow" and self.criteria.judges_shape:
             raise PolicyError(
                 "reuse='narrow' lets rows join published groups one by one, which changes how their values are "
                 "distributed: use reuse='off' with closeness, entropy or recursive diversity"
             )
-
-    @property
-    def criteria(self) -> Criteria:
-        """Criteria that the gate checks."""
-        closeness = self.closeness
-        if isinstance(closeness, Closeness):
-            closeness = replace(closeness, burn_in=closeness.chosen_burn_in(self.delay))
-        return Criteria(k=self.k, l=self.l, diversity=self.diversity, c=self.c, closeness=closeness)
 
     @property
     def every(self) -> int:
@@ -133,36 +89,11 @@ class Citadel(Policy):
         judged = self.l > 1 or self.closeness is not None
         return self.release_every or max(1, self.delay // (_JUDGED_RELEASES if judged else _RELEASES))
 
-    @property
-    def draws_noise(self) -> bool:
-        """Whether publishing the same rows again spends their budget again: Citadel has no budget."""
-        return False
-
-    @property
-    def rows_held(self) -> int | None:
-        """Maximum number of rows held in memory."""
-        return self.delay + 1
-
     def stages(self, schema: Schema, keys: "Keys", *, numbers: "Numbers | None" = None) -> "Stages":
         """Create the stages of a stream."""
         from castleguard.algorithms.citadel.stages import citadel_stages
 
         return citadel_stages(self, schema, keys, numbers)
-
-    def encoder(self, schema: Schema, numbers: "Numbers | None" = None) -> "Encoder":
-        """Create the encoder of boxes."""
-        from castleguard.release.encode import Encoder
-
-        return Encoder(schema, numbers=numbers or "bounds", exact=False)
-
-    def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
-        """Describe in one line how a column is published."""
-        if isinstance(role, Sensitive):
-            whole = ", numbers by their whole part" if role.labels is None and self.l > 1 else ""
-            return f"published as it is; its values are counted in every group{whole}"
-        from castleguard.algorithms.words import boxed
-
-        return boxed(role, numbers, closed=False)
 
     def waits(self, *, endless: bool) -> Iterator[str]:
         """Describe how long a row waits, in sentences."""
@@ -192,27 +123,17 @@ class Citadel(Policy):
             counts_rows=True,
         )
 
-    def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
-        """Guarantee of independent shards together."""
-        return ShardPromise(closeness=self.closeness, judges_shape=self.criteria.judges_shape)
-
-    def game(self, schema: Schema) -> MembershipGame | None:
-        """Parameters of the membership game."""
-        return MembershipGame(rows_per_group=self.k, longest_delay=self.delay, l=self.l, period=self.max_wait)
-
     def fingerprint(self) -> dict[str, object]:
         """Canonical description, serialisable as JSON: equal iff two policies make the same decisions."""
-        described = asdict(self)
-        closeness = self.criteria.closeness
-        described.update(
-            closeness=None if closeness is None else closeness.fingerprint(),
-            algorithm=self.name,
-            order=self.chosen_order,
-            release_every=self.every,
-        )
+        described = {**super().fingerprint(), "release_every": self.every}
         if self.reuse == "off":
             described["slack"] = 1.0  # unused here; constant, so that snapshots taken under the old default stay valid
         return described
+
+    def closeness_words(self, closeness: Closeness) -> str:
+        """Describe t-closeness to the rows of earlier releases, or to public shares."""
+        to = "the public shares" if closeness.reference == "public" else "the rows that left in earlier releases"
+        return f"t-closeness {closeness.t:g} ({closeness.distance} distance) to the distribution of {to}"
 
     def guarantee(self, schema: Schema, *, seeded: bool) -> Guarantee:
         """Privacy statement for a stream of this schema."""

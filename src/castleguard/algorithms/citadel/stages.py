@@ -2,23 +2,16 @@
 
 from castleguard.algorithms.citadel.engine import CitadelEngine
 from castleguard.algorithms.citadel.policy import Citadel
-from castleguard.algorithms.stages import Keys, Stages
-from castleguard.intake.intake import Intake
+from castleguard.algorithms.stages import Keys, Stages, group_stages
 from castleguard.release.encode import Numbers
 from castleguard.release.gate import Gate
-from castleguard.schema.decode import Decoder
 from castleguard.schema.roles import Schema
 
 
 def citadel_stages(policy: Citadel, schema: Schema, keys: Keys, numbers: Numbers | None) -> Stages:
     """Create the stages."""
-    return Stages(
-        intake=Intake(),
-        engine=CitadelEngine(schema, policy, key=keys.choices),
-        decoder=Decoder(schema, key=keys.hashes, strict=True, diverse=policy.l > 1, cells=True),
-        gate=release_gate(policy, schema),
-        encoder=policy.encoder(schema, numbers),
-    )
+    engine = CitadelEngine(schema, policy, key=keys.choices)
+    return group_stages(policy, schema, keys, numbers, engine=engine, gate=release_gate(policy, schema))
 
 
 def release_gate(policy: Citadel, schema: Schema) -> Gate:

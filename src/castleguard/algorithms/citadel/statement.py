@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from castleguard.algorithms.citadel.policy import Citadel
-from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.schema.roles import Schema
 
@@ -63,22 +62,11 @@ def _narrow(policy: Citadel, schema: Schema) -> str:
 
 def _shape(policy: Citadel, schema: Schema) -> str:
     """Promise about the distribution of sensitive values, as a sentence; empty without one."""
-    asked = []
-    if policy.diversity == "entropy":
-        asked.append(f"an entropy of at least ln {policy.l}")
-    if policy.diversity == "recursive":
-        asked.append(f"recursive ({policy.c:g}, {policy.l})-diversity")
-    if policy.closeness is not None:
-        asked.append(_closeness(policy.closeness))
+    asked = policy.value_criteria()
     if not asked:
         return ""
     names = " and of ".join(role.name for role in schema.sensitive)
     return f"In each group of each release the values of {names}, over all its rows, have {' and '.join(asked)}. "
-
-
-def _closeness(closeness: Closeness) -> str:
-    to = "the public shares" if closeness.reference == "public" else "the rows that left in earlier releases"
-    return f"t-closeness {closeness.t:g} ({closeness.distance} distance) to the distribution of {to}"
 
 
 def _limits(policy: Citadel, schema: Schema, *, seeded: bool) -> Iterator[str]:

@@ -8,7 +8,7 @@ from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.facts import Joint, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import declare, parameter
 from castleguard.schema.roles import Schema
 
 if TYPE_CHECKING:
@@ -33,25 +33,18 @@ class Dcastle(Castle):
     several_sites: ClassVar[bool] = True
 
     sites: int = field(metadata=declare("Number of sites.", least=1, symbol="dCASTLE's n"))
-    share_threshold: int | None = field(
-        default=None,
-        metadata=declare(
-            "Persons that a cluster must have before other sites are told its box. The paper's ceil(k / sites) tells "
-            "them the ranges of very few persons.",
-            least=1,
-            default="k",
-        ),
+    share_threshold: int | None = parameter(
+        None,
+        "Persons that a cluster must have before other sites are told its box. The paper's ceil(k / sites) tells "
+        "them the ranges of very few persons.",
+        least=1,
+        default="k",
     )
-    reserve: float = field(
-        default=0.25,
-        metadata=declare("Share of the delay that is kept for agreeing with other sites.", above=0, below=1),
-    )
-    k_scope: Scope = field(
-        default="global",
-        metadata=declare(
-            "Whether k and l hold for the output of all sites together, or also for what each site writes: then a box "
-            "that another site has published is not reused."
-        ),
+    reserve: float = parameter(0.25, "Share of the delay that is kept for agreeing with other sites.", above=0, below=1)
+    k_scope: Scope = parameter(
+        "global",
+        "Whether k and l hold for the output of all sites together, or also for what each site writes: then a box "
+        "that another site has published is not reused.",
     )
 
     def __post_init__(self) -> None:

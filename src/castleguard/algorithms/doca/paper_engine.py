@@ -3,13 +3,12 @@
 Labels (categories, sensitive values) do not affect the clustering: they arrive randomised and stay with their rows.
 """
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from castleguard.algorithms.doca.policy import Doca
-from castleguard.algorithms.engine import Engine, Flags, check_fit
+from castleguard.algorithms.engine import Flags
+from castleguard.algorithms.ring_engine import Counters, KernelEngine
 from castleguard.kernels import doca as kernels
 from castleguard.kernels.chacha import PURPOSES, new_words
 from castleguard.kernels.doca import Batch, Output, Settings, State
@@ -18,8 +17,10 @@ from castleguard.schema.coded import NEW, CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
 
 
-class DocaEngine(Engine):
+class DocaEngine(KernelEngine):
     """DOCA as printed over one stream."""
+
+    counters = Counters(kernels.ARRIVALS, kernels.PENDING, kernels.OPEN, kernels.LONGEST_WAIT)
 
     def __init__(self, schema: Schema, policy: Doca, *, key: NDArray[np.uint32]) -> None:
         policy.check(schema)
@@ -27,7 +28,7 @@ class DocaEngine(Engine):
         self._numbers = [at for at, role in enumerate(roles) if isinstance(role, Numeric)]
         self._labels = [at for at, role in enumerate(roles) if not isinstance(role, Numeric)]
         self._settings = make_settings(schema, policy)
-        self._state = make_state(len(self._numbers), policy, key)
+        self._state: State = make_state(len(self._numbers), policy, key)
         self._growth = np.zeros(policy.max_clusters)
         # Labels of pending rows, at the same ring slots as the kernels' values.
         self._ring = np.zeros((policy.delay + 1, len(self._labels)))
@@ -52,50 +53,16 @@ class DocaEngine(Engine):
         return self._with_labels(decided, self.arrivals, self._ring[:0])
 
     @property
-    def arrivals(self) -> int:
-        """Rows accepted so far."""
-        return int(self._state.counters[kernels.ARRIVALS])
-
-    @property
-    def pending(self) -> int:
-        """Number of undecided rows."""
-        return int(self._state.counters[kernels.PENDING])
-
-    @property
     def oldest(self) -> int:
         """Position of the oldest pending row."""
         return int(kernels.oldest_pending(self._state))
-
-    @property
-    def open_clusters(self) -> int:
-        """Number of open clusters."""
-        return int(self._state.counters[kernels.OPEN])
-
-    @property
-    def threshold(self) -> float:
-        """DOCA's tau."""
-        return float(self._state.levels[0])
-
-    @property
-    def longest_wait(self) -> int:
-        """Longest wait of a published row, in arrivals."""
-        return int(self._state.counters[kernels.LONGEST_WAIT])
-
-    def snapshot(self) -> Arrays:
-        """All mutable arrays, by name."""
-        return {name: array.copy() for name, array in self._changing().items()}
-
-    def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Restore a snapshot. One that does not fit is refused as a whole."""
-        check_fit(self._changing(), arrays)
-        for name, mine in self._changing().items():
-            mine[...] = arrays[name]
 
     @property
     def _nothing(self) -> Batch:
         return Batch(np.empty((0, len(self._numbers))), np.empty(0, dtype=np.bool_))
 
     def _changing(self) -> Arrays:
+        """All mutable arrays, with the labels of pending rows."""
         return {**self._state._asdict(), "labels": self._ring}
 
     def _run(self, batch: Batch, now: float, *, last: bool) -> Output:

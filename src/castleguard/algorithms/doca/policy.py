@@ -9,12 +9,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from castleguard.algorithms.base import MAX_DELAY, Admission, Mode, Order, Policy, describe_wait
 from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
+from castleguard.algorithms.policy import (
+    MAX_WAIT,
+    WEIGHTS,
+    Admission,
+    Mode,
+    Order,
+    Policy,
+    declare_delay,
+    describe_wait,
+)
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.epsilon_shares import Shares, exact, float_above, share_epsilon
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import declare, parameter
 from castleguard.privacy.parameters import LARGEST_COUNT, is_number
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -47,66 +56,41 @@ class Doca(Policy):
         )
     )
     delay: int = field(
-        metadata=declare(
-            "Strict: rows of a window, at least k. Paper: arrivals after which a row has left.",
-            least=1,
-            most=MAX_DELAY,
-            too_high="every pending row is kept in memory",
-        )
+        metadata=declare_delay("Strict: rows of a window, at least k. Paper: arrivals after which a row has left.")
     )
-    k: int | None = field(
-        default=None,
-        metadata=declare(
-            "Strict: rows of a run, which share one number. Paper: none.",
-            least=1,
-            most=LARGEST_COUNT,
-            default="required in strict mode",
-        ),
+    k: int | None = parameter(
+        None,
+        "Strict: rows of a run, which share one number. Paper: none.",
+        least=1,
+        most=LARGEST_COUNT,
+        default="required in strict mode",
     )
-    max_wait: float | None = field(
-        default=None,
-        metadata=declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds"),
+    max_wait: float | None = field(default=None, metadata=MAX_WAIT)
+    weights: Mapping[str, float] | None = field(default=None, metadata=WEIGHTS)
+    rows_per_person: int | None = parameter(
+        None,
+        "Rows of a person that are used in a window; the others are left out, and the noise grows with it.",
+        least=1,
+        most=LARGEST_COUNT,
     )
-    weights: Mapping[str, float] | None = field(
-        default=None, metadata=declare("Weights by which epsilon is split over columns.", default="1 for each column")
+    mode: Mode = parameter("strict", "strict has a claim that holds; paper is the published algorithm.")
+    max_clusters: int = parameter(50, "Paper: open clusters.", least=1, most=LARGEST_COUNT, symbol="DOCA's beta")
+    loss_window: int = parameter(
+        100,
+        "Paper: published clusters whose mean loss is the threshold.",
+        least=1,
+        most=LARGEST_COUNT,
+        symbol="DOCA's m",
     )
-    rows_per_person: int | None = field(
-        default=None,
-        metadata=declare(
-            "Rows of a person that are used in a window; the others are left out, and the noise grows with it.",
-            least=1,
-            most=LARGEST_COUNT,
-        ),
+    sensitivity: float | Mapping[str, float] | None = parameter(
+        None,
+        "Paper: how much one row can change a number, for all columns or by column.",
+        above=0,
+        too_low="with 0 the true means would be published",
+        default="1.5 times the declared range",
     )
-    mode: Mode = field(
-        default="strict", metadata=declare("strict has a claim that holds; paper is the published algorithm.")
-    )
-    max_clusters: int = field(
-        default=50, metadata=declare("Paper: open clusters.", least=1, most=LARGEST_COUNT, symbol="DOCA's beta")
-    )
-    loss_window: int = field(
-        default=100,
-        metadata=declare(
-            "Paper: published clusters whose mean loss is the threshold.",
-            least=1,
-            most=LARGEST_COUNT,
-            symbol="DOCA's m",
-        ),
-    )
-    sensitivity: float | Mapping[str, float] | None = field(
-        default=None,
-        metadata=declare(
-            "Paper: how much one row can change a number, for all columns or by column.",
-            above=0,
-            too_low="with 0 the true means would be published",
-            default="1.5 times the declared range",
-        ),
-    )
-    admission: Admission = field(
-        default="lt",
-        metadata=declare(
-            "Paper: whether a loss equal to the threshold is admitted (le, the authors' code) or not (lt)."
-        ),
+    admission: Admission = parameter(
+        "lt", "Paper: whether a loss equal to the threshold is admitted (le, the authors' code) or not (lt)."
     )
 
     def __post_init__(self) -> None:

@@ -6,15 +6,15 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from castleguard.algorithms.base import Policy, WindowUnit
 from castleguard.algorithms.facts import MembershipGame, Presence, Publication, ShardPromise
+from castleguard.algorithms.policy import DIVERSITY, RECURSIVE_C, Policy, WindowUnit
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.composition import group
 from castleguard.privacy.criteria import ColumnFacts, Criteria
 from castleguard.privacy.diversity import Diversity
 from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Guarantee
-from castleguard.privacy.parameter_fields import declare
+from castleguard.privacy.parameter_fields import declare, parameter
 from castleguard.privacy.parameters import LARGEST_COUNT, check_count, check_sampling
 from castleguard.privacy.sdgs import sdgs_delta, worst_case
 from castleguard.runtime.durations import spell_duration
@@ -61,36 +61,23 @@ class Sdgs(Policy):
         metadata=declare("At least -ln(1 - sample_rate); delta follows from k, sample_rate and epsilon.", least=0)
     )
     window: float = field(metadata=declare("Length of a window.", above=0, unit="seconds", unit_from="window_unit"))
-    window_unit: WindowUnit = field(
-        default="seconds",
-        metadata=declare("Unit of the window; rows does not hide that a row arrived."),
+    window_unit: WindowUnit = parameter("seconds", "Unit of the window; rows does not hide that a row arrived.")
+    unit: Unit = parameter(
+        "person", "What is protected: all rows of a person in one window, of which one takes part; or one row."
     )
-    unit: Unit = field(
-        default="person",
-        metadata=declare("What is protected: all rows of a person in one window, of which one takes part; or one row."),
+    l: int = parameter(  # as named in the papers
+        1, "Distinct values of every sensitive column per published box and window.", least=1
     )
-    l: int = field(  # as named in the papers
-        default=1, metadata=declare("Distinct values of every sensitive column per published box and window.", least=1)
+    diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
+    c: float | None = field(default=None, metadata=RECURSIVE_C)
+    closeness: Closeness | None = parameter(
+        None, "t-closeness of every box of a window to the rows released so far, or to public shares."
     )
-    diversity: Diversity = field(
-        default="distinct",
-        metadata=declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity."),
-    )
-    c: float | None = field(default=None, metadata=declare("The c of recursive (c, l)-diversity.", above=0))
-    closeness: Closeness | None = field(
-        default=None,
-        metadata=declare("t-closeness of every box of a window to the rows released so far, or to public shares."),
-    )
-    adapt: bool = field(default=True, metadata=declare("Whether the grid follows the released rows."))
-    max_cells: int = field(
-        default=1024, metadata=declare("Maximum number of boxes of the grid.", least=1, most=LARGEST_COUNT)
-    )
-    start_cells: int = field(
-        default=1, metadata=declare("Boxes of the first grid: the domain, cut evenly.", least=1, most=LARGEST_COUNT)
-    )
-    survival: float = field(
-        default=0.75,
-        metadata=declare("Share of a box's released rows that must be expected to survive a split.", above=0, most=1),
+    adapt: bool = parameter(True, "Whether the grid follows the released rows.")
+    max_cells: int = parameter(1024, "Maximum number of boxes of the grid.", least=1, most=LARGEST_COUNT)
+    start_cells: int = parameter(1, "Boxes of the first grid: the domain, cut evenly.", least=1, most=LARGEST_COUNT)
+    survival: float = parameter(
+        0.75, "Share of a box's released rows that must be expected to survive a split.", above=0, most=1
     )
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.judge.attack.adversary import (
     Uniform,
     count_duplicated,

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.facts import Publication
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.longitudinal import LeftOver, by_groups
 from castleguard.judge.reading.boxes import Side, group_numbers, read_boxes

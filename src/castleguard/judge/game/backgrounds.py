@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.facts import MembershipGame
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.attack.canaries import Stream
 from castleguard.judge.reading.originals import Originals, read_originals

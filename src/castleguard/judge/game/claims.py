@@ -7,7 +7,7 @@ a promise about values.
 
 from typing import Any, NamedTuple
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.attack.membership_game import verdict_word
 from castleguard.schema.roles import Schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import UsageError
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.game.backgrounds import CLOCK, COMMON, SCHEMA, background_for

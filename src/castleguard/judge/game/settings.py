@@ -7,7 +7,7 @@ window of the claim covers all rows of a canary.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.judge.attack.canaries import Canary, Stream, standard_canaries, with_values_replaced
 from castleguard.judge.attack.features import Features, Observer, PointObserver, Row
 from castleguard.judge.game.backgrounds import CLOCK, SCHEMA, background_for, game_of

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import PolicyError, SchemaError
 from castleguard.schema.roles import Schema
 from castleguard.stream import Anonymiser

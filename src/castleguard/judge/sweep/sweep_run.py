@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.advice import Advice, Limits, advise
 from castleguard.judge.sweep.figures import Figures

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.books import Report
 from castleguard.judge.sweep.figures import Figures, over_runs
 from castleguard.judge.sweep.judgement import Judgement, judge_cells, judge_groups

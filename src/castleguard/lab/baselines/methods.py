@@ -6,9 +6,9 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.citadel.policy import Citadel, Reuse
+from castleguard.algorithms.policy import Mode
 from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded, Codes, published, read
 from castleguard.lab.baselines.condensation import HISTORY, condensation
@@ -175,66 +175,34 @@ def _laplace(task: Task) -> Outcome:
     return Outcome(published=None, seconds=time.process_time() - start, error=error)
 
 
-METHODS = (
-    Method(
-        key="citadel",
-        title="Citadel",
-        promise="k persons and l values in each release, also if it is known when rows arrived; delay; public grid",
-        publish=_citadel("off"),
-    ),
-    Method(
-        key="citadel-narrow",
-        title="Citadel, narrow reuse",
-        promise="k persons, l values, delay; bounds of the public grid",
-        publish=_citadel("narrow"),
-    ),
-    Method(
-        key="castle",
-        title="CASTLE, strict",
-        promise="k persons, l values, delay; bounds of the public grid",
-        publish=_castle("strict"),
-    ),
-    Method(
-        key="castle-paper",
-        title="CASTLE, as printed",
-        promise="k persons, l values, delay, by the gate",
-        publish=_castle("paper"),
-    ),
-    Method(
-        key="sites-alone",
-        title="CASTLE, sites without communication",
-        promise="k persons, l values, delay, at every site",
-        publish=_alone,
-    ),
-    Method(
-        key="dcastle-paper",
-        title="dCASTLE, as printed",
-        promise="k persons, l values, delay, of all sites together",
-        publish=_dcastle_as_printed,
-    ),
-    Method(
-        key="fads",
-        title="FADS",
-        promise="k persons, l values, delay",
-        publish=_boxes(_fads),
-    ),
-    Method(
-        key="mondrian",
-        title="Mondrian on windows",
-        promise="k persons, l values, delay",
-        publish=_boxes(_mondrian),
-    ),
-    Method(
-        key="dynamic-group",
-        title="condensation (dynamicGroup)",
-        promise="k rows; no delay, persons or values",
-        publish=_boxes(_condensation),
-    ),
-    Method(
-        key="laplace",
-        title="Laplace noise on every value",
-        promise="differential privacy of a row's numbers; no groups",
-        publish=_laplace,
-    ),
+METHODS = tuple(
+    Method(key=key, title=title, promise=promise, publish=publish)
+    for key, title, promise, publish in (
+        (
+            "citadel",
+            "Citadel",
+            "k persons and l values in each release, also if it is known when rows arrived; delay; public grid",
+            _citadel("off"),
+        ),
+        (
+            "citadel-narrow",
+            "Citadel, narrow reuse",
+            "k persons, l values, delay; bounds of the public grid",
+            _citadel("narrow"),
+        ),
+        ("castle", "CASTLE, strict", "k persons, l values, delay; bounds of the public grid", _castle("strict")),
+        ("castle-paper", "CASTLE, as printed", "k persons, l values, delay, by the gate", _castle("paper")),
+        ("sites-alone", "CASTLE, sites without communication", "k persons, l values, delay, at every site", _alone),
+        (
+            "dcastle-paper",
+            "dCASTLE, as printed",
+            "k persons, l values, delay, of all sites together",
+            _dcastle_as_printed,
+        ),
+        ("fads", "FADS", "k persons, l values, delay", _boxes(_fads)),
+        ("mondrian", "Mondrian on windows", "k persons, l values, delay", _boxes(_mondrian)),
+        ("dynamic-group", "condensation (dynamicGroup)", "k rows; no delay, persons or values", _boxes(_condensation)),
+        ("laplace", "Laplace noise on every value", "differential privacy of a row's numbers; no groups", _laplace),
+    )
 )
 """All methods in the order of the table."""

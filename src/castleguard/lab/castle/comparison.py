@@ -3,23 +3,14 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
+from castleguard.lab.castle import summaries
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import CONTINUOUS, EVEN_CONTINUOUS, Adult
 from castleguard.lab.castle.query_errors import Asked, Grouping, answer, grouping_loss, queries_of
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, Sample, beats, falls, is_least, together
-from castleguard.lab.castle.summaries import (
-    LOSS_NOTE,
-    POINTS_NOTE,
-    claim,
-    curves,
-    flat,
-    seeds_of,
-    some,
-    table_of,
-)
-from castleguard.lab.result import Claim, Experiment, Result, Scale
+from castleguard.lab.result import Claim, Result, Scale
 
 KS = (50, 100, 200, 400)
 DELAYS, INFINITE = (1_000, 2_000, 4_000, 6_000, 8_000, 10_000, 20_000), 30_162
@@ -58,7 +49,8 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
         k: {
             mode: {
                 float(delay): [
-                    Run(stream=stream, k=k, delay=delay, mode=mode, seed=seed) for seed in seeds_of(scale, LOSS_REPEATS)
+                    Run(stream=stream, k=k, delay=delay, mode=mode, seed=seed)
+                    for seed in summaries.seeds_of(scale, LOSS_REPEATS)
                 ]
                 for delay in delays
             }
@@ -71,7 +63,7 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
             name: {
                 float(history): [
                     Grouping(stream=stream, k=k, history=history, scaled=name == SCALED, seed=seed)
-                    for seed in seeds_of(scale, REPEATS)
+                    for seed in summaries.seeds_of(scale, REPEATS)
                 ]
                 for history in histories
             }
@@ -79,15 +71,15 @@ def repeat_figure_9(scale: Scale) -> list[Result]:
         }
         for k in KS
     }
-    ours = measure(scale, run_loss, [run for grid in castle.values() for run in flat(grid)])
-    theirs = measure(scale, grouping_loss, [run for grid in groups.values() for run in flat(grid)])
+    ours = measure(scale, run_loss, [run for grid in castle.values() for run in summaries.flat(grid)])
+    theirs = measure(scale, grouping_loss, [run for grid in groups.values() for run in summaries.flat(grid)])
     return [
         _result_9(
             f"9{letter}",
             k,
             Losses(
-                curves(castle[k], ours, lambda outcome: outcome.loss),
-                curves(groups[k], theirs, float),
+                summaries.curves(castle[k], ours, lambda outcome: outcome.loss),
+                summaries.curves(groups[k], theirs, float),
             ),
             scale,
         )
@@ -103,7 +95,7 @@ def best_of(histories: Mapping[float, Sample]) -> Sample:
 def _result_9(figure: str, k: int, losses: Losses, scale: Scale) -> Result:
     lines = {f"CASTLE, {mode}": curve for mode, curve in losses.castle.items()}
     levels = {name: best_of(histories) for name, histories in losses.groups.items()}
-    columns, rows = table_of("delta", lines)
+    columns, rows = summaries.table_of("delta", lines)
     shown = tuple((*row, *(str(level) for level in levels.values())) for row in rows)
     picture = Picture(
         panels=[Panel(f"k = {k}", lines)],
@@ -115,15 +107,15 @@ def _result_9(figure: str, k: int, losses: Losses, scale: Scale) -> Result:
         figure=figure,
         title=f"Information loss of CASTLE and dynamicGroup, k={k}",
         setting=_setting(scale, f"six continuous quasi-identifiers, k={k}", LOSS_REPEATS)
-        + f", of dynamicGroup {len(seeds_of(scale, REPEATS))}",
+        + f", of dynamicGroup {len(summaries.seeds_of(scale, REPEATS))}",
         claims=claims_9(losses),
         columns=(*columns, *levels),
         rows=shown,
         draw=picture,
         size=picture.size,
         notes=(
-            LOSS_NOTE,
-            POINTS_NOTE,
+            summaries.LOSS_NOTE,
+            summaries.POINTS_NOTE,
             DISTANCES_NOTE,
             "All rows of dynamicGroup count, also those of its history. Loss by history: "
             + "; ".join(
@@ -141,14 +133,14 @@ def claims_9(losses: Losses) -> tuple[Claim, ...]:
     stated = 10_000.0 if 10_000.0 in castle else next(iter(castle))
     longest = list(castle)[-1]
     return (
-        claim(
+        summaries.claim(
             "As δ increases, the information loss of CASTLE decreases.",
             falls(castle),
             strict=falls(losses.castle["strict"]),
             reason="The longer the delay, the more rows the end of the stream decides, and the rest then leaves as one "
             "wide cluster.",
         ),
-        claim(
+        summaries.claim(
             "When δ is 10,000, CASTLE outperforms dynamicGroup.",
             _against(losses, "paper", stated),
             strict=_against(losses, "strict", stated),
@@ -156,13 +148,13 @@ def claims_9(losses: Losses) -> tuple[Claim, ...]:
             "groups by final-weight nearly alone and loses much in all other attributes; with shares of the domains "
             "it groups as CASTLE does and has all rows at hand, where CASTLE has 10,000.",
         ),
-        claim(
+        summaries.claim(
             "For a fair comparison δ must be infinite; CASTLE loses less then.",
             _against(losses, "paper", longest),
             strict=_against(losses, "strict", longest),
             reason="With all rows at hand both methods make groups of k rows and more of the nearest ones.",
         ),
-        claim(
+        summaries.claim(
             "The best history of dynamicGroup is n=8,000.",
             together({name: is_least(histories, (max(histories),)) for name, histories in losses.groups.items()}),
             reason="Longer histories help, but the last steps are smaller than the spread of the runs.",
@@ -180,20 +172,24 @@ def repeat_figure_10(scale: Scale) -> list[Result]:
     rows = QUICK_ROWS if scale.quick else None
     stream = Adult("UCI", EVEN_CONTINUOUS, SENSITIVE, rows)
     names = [*(f"CASTLE, {mode}" for mode in MODES), SCALED, RAW]
-    seeds = seeds_of(scale, ASKED_REPEATS)
+    seeds = summaries.seeds_of(scale, ASKED_REPEATS)
     methods = {(name, k): [_method(name, stream, k, seed, scale) for seed in seeds] for name in names for k in ASKED_KS}
     by_k = {
-        name: {float(k): [_ask(each, THETA, scale) for each in methods[name, k]] for k in some(ASKED_KS, scale)}
+        name: {
+            float(k): [_ask(each, THETA, scale) for each in methods[name, k]] for k in summaries.some(ASKED_KS, scale)
+        }
         for name in names
     }
     by_theta = {
-        name: {theta: [_ask(each, theta, scale) for each in methods[name, K]] for theta in some(THETAS, scale)}
+        name: {
+            theta: [_ask(each, theta, scale) for each in methods[name, K]] for theta in summaries.some(THETAS, scale)
+        }
         for name in names
     }
-    found = measure(scale, answer, flat(by_k) + flat(by_theta))
+    found = measure(scale, answer, summaries.flat(by_k) + summaries.flat(by_theta))
     return [
-        _result_10("10a", "k", curves(by_k, found, float), f"theta={THETA:g}", scale),
-        _result_10("10b", "selectivity θ", curves(by_theta, found, float), f"k={K}", scale),
+        _result_10("10a", "k", summaries.curves(by_k, found, float), f"theta={THETA:g}", scale),
+        _result_10("10b", "selectivity θ", summaries.curves(by_theta, found, float), f"k={K}", scale),
     ]
 
 
@@ -209,19 +205,15 @@ def _ask(method: Run | Grouping, theta: float, scale: Scale) -> Asked:
 
 
 def _result_10(figure: str, varied: str, errors: Mapping[str, Curve], rest: str, scale: Scale) -> Result:
-    columns, rows = table_of(varied, errors)
+    table = summaries.table_of(varied, errors)
     picture = Picture(panels=[Panel("", errors)], across=varied, up="workload error (median relative error)")
-    return Result(
+    result = Result(
         figure=figure,
         title=f"Workload error of CASTLE and dynamicGroup by {varied}",
         setting=_setting(scale, f"four continuous quasi-identifiers, delta={DELAY:,}, {rest}", ASKED_REPEATS),
         claims=(claim_10(errors),),
-        columns=columns,
-        rows=rows,
-        draw=picture,
-        size=picture.size,
         notes=(
-            POINTS_NOTE,
+            summaries.POINTS_NOTE,
             f"One window with all rows, because dynamicGroup publishes at the end; {queries_of(scale):,} queries "
             "per run, different ones in every run, the same for all methods. Points are means, bars standard "
             "deviations, over the runs.",
@@ -230,6 +222,7 @@ def _result_10(figure: str, varied: str, errors: Mapping[str, Curve], rest: str,
             DISTANCES_NOTE,
         ),
     )
+    return summaries.illustrate(result, table, picture)
 
 
 def claim_10(errors: Mapping[str, Curve]) -> Claim:
@@ -238,7 +231,7 @@ def claim_10(errors: Mapping[str, Curve]) -> Claim:
         mode: together({name: beats(errors[f"CASTLE, {mode}"], errors[name]) for name in (SCALED, RAW)})
         for mode in MODES
     }
-    return claim(
+    return summaries.claim(
         "CASTLE outperforms dynamicGroup.",
         judged["paper"],
         strict=judged["strict"],
@@ -250,22 +243,4 @@ def claim_10(errors: Mapping[str, Curve]) -> Claim:
 
 def _setting(scale: Scale, rest: str, repeats: int) -> str:
     data = f"the first {QUICK_ROWS:,} rows of UCI-Adult, shorter delays" if scale.quick else "UCI-Adult"
-    return f"{data}; {rest}; {len(seeds_of(scale, repeats))} run(s) per point, seeds from {scale.seed}"
-
-
-EXPERIMENTS = (
-    Experiment(
-        paper="castle",
-        figures=("9a", "9b", "9c", "9d"),
-        about="information loss of CASTLE and dynamicGroup",
-        needs=("adult",),
-        run=repeat_figure_9,
-    ),
-    Experiment(
-        paper="castle",
-        figures=("10a", "10b"),
-        about="errors of counting queries on what CASTLE and dynamicGroup publish",
-        needs=("adult",),
-        run=repeat_figure_10,
-    ),
-)
+    return f"{data}; {rest}; {len(summaries.seeds_of(scale, repeats))} run(s) per point, seeds from {scale.seed}"

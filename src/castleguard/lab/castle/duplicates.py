@@ -2,25 +2,13 @@
 
 from collections.abc import Mapping
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
+from castleguard.lab.castle import summaries
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import LISTED, Purchases
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, grows, together
-from castleguard.lab.castle.summaries import (
-    END_NOTE,
-    LOSS_NOTE,
-    ORDER_NOTE,
-    POINTS_NOTE,
-    claim,
-    curves,
-    difference_note,
-    flat,
-    seeds_of,
-    some,
-    table_of,
-)
-from castleguard.lab.result import Experiment, Result, Scale
+from castleguard.lab.result import Result, Scale
 
 DUPLICATES = (5, 10, 15)
 SIZES, KS = (2, 4, 6, 8, 10), (50, 100, 150, 200, 300)
@@ -33,14 +21,17 @@ Lines = Mapping[tuple[int, Mode], Curve]  # by dup and mode
 def repeat_figure_7(scale: Scale) -> list[Result]:
     """Loss by the number of quasi-identifiers and by k, a line per mean number of items."""
     lines = [(dup, mode) for mode in MODES for dup in DUPLICATES]
-    by_size = {line: {float(size): _runs(line, size, K, DELAY, scale) for size in some(SIZES, scale)} for line in lines}
-    by_k = {line: {float(k): _runs(line, SIZE, k, DELAY, scale) for k in some(KS, scale)} for line in lines}
+    by_size = {
+        line: {float(size): _runs(line, size, K, DELAY, scale) for size in summaries.some(SIZES, scale)}
+        for line in lines
+    }
+    by_k = {line: {float(k): _runs(line, SIZE, k, DELAY, scale) for k in summaries.some(KS, scale)} for line in lines}
     # The other reading of the delay: it counts transactions, and all items of a transaction arrive together.
     (few, *_), at = DUPLICATES, float(SIZE)
     whole = {few: {at: _runs((few, "paper"), SIZE, K, DELAY * few, scale)}}
-    found = measure(scale, run_loss, flat(by_size) + flat(by_k) + flat(whole))
-    first, second = (curves(grid, found, lambda outcome: outcome.loss) for grid in (by_size, by_k))
-    (other,) = curves(whole, found, lambda outcome: outcome.loss).values()
+    found = measure(scale, run_loss, summaries.flat(by_size) + summaries.flat(by_k) + summaries.flat(whole))
+    first, second = (summaries.curves(grid, found, lambda outcome: outcome.loss) for grid in (by_size, by_k))
+    (other,) = summaries.curves(whole, found, lambda outcome: outcome.loss).values()
     note = (
         "The delay counts the rows after a transaction was split into its items. If it counts transactions instead, "
         f"dup times as many rows are held: with dup = {few}, {SIZE} quasi-identifiers and k={K} the loss is then "
@@ -59,12 +50,12 @@ def _runs(line: tuple[int, Mode], size: int, k: int, delay: int, scale: Scale) -
     # Every run has its own random customers.
     return [
         Run(stream=Purchases(duplicates, LISTED[:size], rows=rows, seed=seed), k=k, delay=delay, mode=mode, seed=seed)
-        for seed in seeds_of(scale, REPEATS)
+        for seed in summaries.seeds_of(scale, REPEATS)
     ]
 
 
 def _result(figure: str, varied: str, losses: Lines, rest: str, scale: Scale, delay_note: str) -> Result:
-    columns, rows = table_of(varied, {f"dup = {dup}, {mode}": curve for (dup, mode), curve in losses.items()})
+    table = summaries.table_of(varied, {f"dup = {dup}, {mode}": curve for (dup, mode), curve in losses.items()})
     picture = Picture(
         panels=[
             Panel(f"{mode} mode", {f"dup = {dup}": curve for (dup, of), curve in losses.items() if of == mode})
@@ -88,20 +79,25 @@ def _result(figure: str, varied: str, losses: Lines, rest: str, scale: Scale, de
     )
     paper, strict = ([curve for (_, of), curve in losses.items() if of == mode] for mode in MODES)
     example = Purchases(DUPLICATES[0], LISTED, rows=10_000 if scale.quick else Purchases.rows)
-    return Result(
+    result = Result(
         figure=figure,
         title=f"Information loss by {varied} where persons have several rows",
         setting=f"UCI-Adult joined with made-up transactions, {example.per_customer:g} per customer and dup items "
         f"each on average, the first {example.rows:,} rows; {rest}, "
-        f"delta={DELAY // 5 if scale.quick else DELAY:,}; {len(seeds_of(scale, REPEATS))} run(s) per point, each with "
-        f"its own data, seeds from {scale.seed}",
-        claims=(claim(states, judged["paper"], strict=judged["strict"], reason=reason),),
-        columns=columns,
-        rows=rows,
-        draw=picture,
-        size=picture.size,
-        notes=(LOSS_NOTE, END_NOTE, POINTS_NOTE, ORDER_NOTE, _DATA_NOTE, delay_note, difference_note(paper, strict)),
+        f"delta={DELAY // 5 if scale.quick else DELAY:,}; {len(summaries.seeds_of(scale, REPEATS))} run(s) per point, "
+        f"each with its own data, seeds from {scale.seed}",
+        claims=(summaries.claim(states, judged["paper"], strict=judged["strict"], reason=reason),),
+        notes=(
+            summaries.LOSS_NOTE,
+            summaries.END_NOTE,
+            summaries.POINTS_NOTE,
+            summaries.ORDER_NOTE,
+            _DATA_NOTE,
+            delay_note,
+            summaries.difference_note(paper, strict),
+        ),
     )
+    return summaries.illustrate(result, table, picture)
 
 
 _DATA_NOTE = (
@@ -110,15 +106,4 @@ _DATA_NOTE = (
     "hidden patterns: items are not quasi-identifiers, and CASTLE never looks at them. A stream ends after 150,000 "
     "rows. Customers after the 30,162nd have the attributes of a random person, as in the paper; with 10 and 15 items "
     "the stream ends before they arrive."
-)
-
-
-EXPERIMENTS = (
-    Experiment(
-        paper="castle",
-        figures=("7a", "7b"),
-        about="information loss where persons have several rows",
-        needs=("adult",),
-        run=repeat_figure_7,
-    ),
 )

@@ -2,23 +2,13 @@
 
 from collections.abc import Mapping
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
+from castleguard.lab.castle import summaries
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import PowerLaw
 from castleguard.lab.castle.repeated_runs import MODES, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, falls, is_at_most, together
-from castleguard.lab.castle.summaries import (
-    END_NOTE,
-    LOSS_NOTE,
-    claim,
-    curves,
-    difference_note,
-    flat,
-    seeds_of,
-    some,
-    table_of,
-)
-from castleguard.lab.result import Claim, Experiment, Result, Scale
+from castleguard.lab.result import Claim, Result, Scale
 
 KS = (100, 400, 700, 1_000)
 ALPHAS, DELAYS = (0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0), (2_000, 5_000, 10_000, 20_000)
@@ -33,15 +23,15 @@ def repeat_figure_6(scale: Scale) -> list[Result]:
     """Loss by alpha, a line per delay, a figure per k."""
     grids = {
         k: {
-            (delay, mode): {alpha: _runs(k, delay, mode, alpha, scale) for alpha in some(ALPHAS, scale)}
+            (delay, mode): {alpha: _runs(k, delay, mode, alpha, scale) for alpha in summaries.some(ALPHAS, scale)}
             for mode in MODES
-            for delay in some(DELAYS, scale)
+            for delay in summaries.some(DELAYS, scale)
         }
         for k in KS
     }
-    found = measure(scale, run_loss, [run for grid in grids.values() for run in flat(grid)])
+    found = measure(scale, run_loss, [run for grid in grids.values() for run in summaries.flat(grid)])
     return [
-        _result(f"6{letter}", k, curves(grids[k], found, lambda outcome: outcome.loss), scale)
+        _result(f"6{letter}", k, summaries.curves(grids[k], found, lambda outcome: outcome.loss), scale)
         for letter, k in zip("abcd", KS, strict=True)
     ]
 
@@ -51,13 +41,13 @@ def _runs(k: int, delay: int, mode: Mode, alpha: float, scale: Scale) -> list[Ru
     # Every run has its own random data.
     return [
         Run(stream=PowerLaw(alpha, rows, seed=seed), k=k, delay=delay, mode=mode, seed=seed)
-        for seed in seeds_of(scale, REPEATS)
+        for seed in summaries.seeds_of(scale, REPEATS)
     ]
 
 
 def _result(figure: str, k: int, losses: Lines, scale: Scale) -> Result:
     named = {f"δ = {delay:,}, {mode}": curve for (delay, mode), curve in losses.items()}
-    columns, rows = table_of("alpha", named)
+    table = summaries.table_of("alpha", named)
     picture = Picture(
         panels=[
             Panel(f"k = {k:,}, {mode} mode", {f"δ = {d:,}": curve for (d, of), curve in losses.items() if of == mode})
@@ -67,25 +57,22 @@ def _result(figure: str, k: int, losses: Lines, scale: Scale) -> Result:
     )
     paper, strict = ([curve for (_, of), curve in losses.items() if of == mode] for mode in MODES)
     example = PowerLaw(1.0, 4_000 if scale.quick else ROWS)
-    return Result(
+    result = Result(
         figure=figure,
         title=f"Information loss on power-law data, k={k:,}",
         setting=f"{example.rows:,} rows of {example.columns} attributes with whole numbers from 1 to "
-        f"{example.largest:,}; k={k:,}; {len(seeds_of(scale, REPEATS))} run(s) per point, each with its own data, "
-        f"seeds from {scale.seed}",
+        f"{example.largest:,}; k={k:,}; {len(summaries.seeds_of(scale, REPEATS))} run(s) per point, each with its own "
+        f"data, seeds from {scale.seed}",
         claims=claims(losses),
-        columns=columns,
-        rows=rows,
-        draw=picture,
-        size=picture.size,
         notes=(
-            LOSS_NOTE,
-            END_NOTE,
+            summaries.LOSS_NOTE,
+            summaries.END_NOTE,
             "The paper states neither how many rows and attributes its data have, nor N, nor alpha and δ: they are "
             "chosen here. The attributes do not depend on each other, and persons occur once.",
-            difference_note(paper, strict),
+            summaries.difference_note(paper, strict),
         ),
     )
+    return summaries.illustrate(result, table, picture)
 
 
 def claims(losses: Lines) -> tuple[Claim, ...]:
@@ -98,19 +85,19 @@ def claims(losses: Lines) -> tuple[Claim, ...]:
     delay = {mode: together(by_delay[mode]) for mode in MODES}
     top = max(alpha for curve in losses.values() for alpha in curve)
     return (
-        claim(
+        summaries.claim(
             "CASTLE is very effective for clustered data.",
             small["paper"],
             strict=small["strict"],
             reason=f"Judged by a loss of at most {EFFECTIVE:g} at alpha = {top:g}, a threshold that is chosen here.",
         ),
-        claim(
+        summaries.claim(
             "The more clustered the data (the larger alpha), the smaller the loss.",
             alpha["paper"],
             strict=alpha["strict"],
             reason=_reason_alpha(losses),
         ),
-        claim(
+        summaries.claim(
             "The longer the delay δ, the smaller the loss.",
             delay["paper"],
             strict=delay["strict"],
@@ -132,14 +119,3 @@ def _reason_alpha(losses: Lines) -> str:
         f"Where k is a large part of the rows that are held (δ), boxes are nearly the whole domain for small "
         f"alpha (losses up to {worst:.2f}), and level there."
     )
-
-
-EXPERIMENTS = (
-    Experiment(
-        paper="castle",
-        figures=("6a", "6b", "6c", "6d"),
-        about="information loss on power-law data",
-        needs=(),
-        run=repeat_figure_6,
-    ),
-)

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
+from castleguard.algorithms.policy import Mode
 from castleguard.lab.baselines.coded_boxes import NOWHERE, Boxed, Coded
 from castleguard.lab.castle.paper_streams import Stream, rows_of
 from castleguard.lab.result import Scale

@@ -1,11 +1,13 @@
 """From runs to a result: repeated runs as curves, curves as a table, verdicts as claims, and shared notes."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TypeVar
 
+from castleguard.lab.castle.curves import Picture
 from castleguard.lab.castle.rules import Curve, Judgement, Sample
-from castleguard.lab.result import Claim, Scale
+from castleguard.lab.result import Claim, Result, Scale
 
 SEEDS = 5
 LOSS_NOTE = (
@@ -22,6 +24,8 @@ ORDER_NOTE = (
     "marital-status, occupation, nation)."
 )
 POINTS_NOTE = "The paper's figure has no values to read off; the points are chosen here."
+
+Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, and a row per point
 
 _Line = TypeVar("_Line")
 _Run = TypeVar("_Run")
@@ -63,11 +67,17 @@ def claim(paper: str, judged: Judgement, *, strict: Judgement | None = None, rea
     return Claim(paper=paper, ours=f"{ours}.", verdict=judged.verdict, reason=reason if differs else "")
 
 
-def table_of(varied: str, lines: Mapping[str, Curve]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def table_of(varied: str, lines: Mapping[str, Curve]) -> Table:
     """Column headings, and a row per point."""
     points = list(dict.fromkeys(at for curve in lines.values() for at in curve))
     rows = tuple((f"{at:,.10g}", *(str(curve[at]) if at in curve else "" for curve in lines.values())) for at in points)
     return (varied, *lines), rows
+
+
+def illustrate(result: Result, table: Table, picture: Picture) -> Result:
+    """The result with its figures as a table and as a picture."""
+    columns, rows = table
+    return replace(result, columns=columns, rows=rows, draw=picture, size=picture.size)
 
 
 def difference_note(paper: Sequence[Curve], strict: Sequence[Curve], what: str = "loss") -> str:

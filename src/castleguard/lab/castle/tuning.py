@@ -7,26 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
+from castleguard.lab.castle import summaries
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import LISTED, Adult
 from castleguard.lab.castle.repeated_runs import BETA, MODES, MU, Outcome, Run, measure, run_loss
 from castleguard.lab.castle.rules import Curve, Judgement, Sample, grows, is_least, together
-from castleguard.lab.castle.summaries import (
-    END_NOTE,
-    LOSS_NOTE,
-    ORDER_NOTE,
-    POINTS_NOTE,
-    claim,
-    curves,
-    difference_note,
-    flat,
-    percent,
-    seeds_of,
-    some,
-    table_of,
-)
-from castleguard.lab.result import Claim, Experiment, Result, Scale
+from castleguard.lab.result import Claim, Result, Scale
 
 Which = Literal["UCI", "SFU"]
 Lines = Mapping[tuple[Which, Mode], Curve]
@@ -47,7 +34,7 @@ def repeat_figure_4(scale: Scale) -> list[Result]:
     runs = {
         (which, mode, beta, mu): tuple(
             replace(_run(which, LISTED, K, mode, seed, scale), max_clusters=beta, loss_window=mu)
-            for seed in seeds_of(scale)
+            for seed in summaries.seeds_of(scale)
         )
         for which in SETS
         for mode in MODES
@@ -75,7 +62,7 @@ def _result_4(
 ) -> Result:
     lines = {mode: lines_by_mu(losses[mode]) for mode in MODES}
     flat_lines = {f"{name}, {mode}": curve for mode in MODES for name, curve in lines[mode].items()}
-    columns, rows = table_of("beta", flat_lines)
+    table = summaries.table_of("beta", flat_lines)
     picture = Picture(
         panels=[Panel(f"{which}-Adult, {mode} mode", lines[mode]) for mode in MODES],
         across="β (open clusters at most)",
@@ -83,25 +70,22 @@ def _result_4(
         bars=False,
     )
     suppressed = fmean(outcome.suppressed for outcome in outcomes)
-    return Result(
+    result = Result(
         figure=figure,
         title=f"Information loss by β and μ, {which}-Adult",
         setting=_setting(which, scale, f"k={K}, delta={DELAY:,}, 10 quasi-identifiers"),
         claims=claims_4(which, losses, in_bulk=[outcome.in_bulk for outcome in outcomes]),
-        columns=columns,
-        rows=rows,
-        draw=picture,
-        size=picture.size,
         notes=(
-            LOSS_NOTE,
-            END_NOTE,
-            POINTS_NOTE,
-            f"In paper mode {percent(suppressed)} of all rows are at the root, and "
-            f"{percent(fmean(outcome.at_end for outcome in outcomes))} leave at the end of the stream; those that "
-            f"leave earlier lose {fmean(outcome.in_time for outcome in outcomes):.3f} on average.",
-            difference_note(list(lines["paper"].values()), list(lines["strict"].values())),
+            summaries.LOSS_NOTE,
+            summaries.END_NOTE,
+            summaries.POINTS_NOTE,
+            f"In paper mode {summaries.percent(suppressed)} of all rows are at the root, and "
+            f"{summaries.percent(fmean(outcome.at_end for outcome in outcomes))} leave at the end of the stream; "
+            f"those that leave earlier lose {fmean(outcome.in_time for outcome in outcomes):.3f} on average.",
+            summaries.difference_note(list(lines["paper"].values()), list(lines["strict"].values())),
         ),
     )
+    return summaries.illustrate(result, table, picture)
 
 
 def claims_4(which: Which, losses: Mapping[Mode, Losses], *, in_bulk: Sequence[float]) -> tuple[Claim, ...]:
@@ -114,14 +98,14 @@ def claims_4(which: Which, losses: Mapping[Mode, Losses], *, in_bulk: Sequence[f
         f"single runs cannot tell such values apart. In paper mode {min(in_bulk):.0%} to {max(in_bulk):.0%} of all "
         f"rows leave in releases of 2k rows and more, which are split into parts of k rows for any β and μ."
     )
-    beta = claim(
+    beta = summaries.claim(
         f"On {which}-Adult β=50 minimises the information loss.",
         is_least(by_beta, (BETA,)),
         strict=is_least(by_first(strict), (BETA,)),
         reason=f"The means of all β lie within {_span(by_beta):.3f}; {chance}",
     )
     stated, rivals = ((100, 150), MUS) if which == "SFU" else ((100,), (100, 150))
-    mu = claim(
+    mu = summaries.claim(
         "On SFU-Adult μ=100 and μ=150 give the best information quality."
         if which == "SFU"
         else "On UCI-Adult μ=100 outperforms μ=150.",
@@ -149,7 +133,7 @@ def lines_by_mu(losses: Losses) -> dict[str, Curve]:
 
 def repeat_figure_5(scale: Scale) -> list[Result]:
     """Loss by the number of quasi-identifiers, and by k."""
-    seeds, sizes, ks = seeds_of(scale), some(SIZES, scale), some(KS, scale)
+    seeds, sizes, ks = summaries.seeds_of(scale), summaries.some(SIZES, scale), summaries.some(KS, scale)
     lines = [(which, mode) for mode in MODES for which in SETS[::-1]]
     by_size = {
         line: {float(size): [_run(line[0], LISTED[:size], K, line[1], seed, scale) for seed in seeds] for size in sizes}
@@ -165,8 +149,10 @@ def repeat_figure_5(scale: Scale) -> list[Result]:
             for size in sizes
         }
     }
-    found = measure(scale, run_loss, flat(by_size) + flat(by_k) + flat(shuffled))
-    first, second, other = (curves(grid, found, lambda outcome: outcome.loss) for grid in (by_size, by_k, shuffled))
+    found = measure(scale, run_loss, summaries.flat(by_size) + summaries.flat(by_k) + summaries.flat(shuffled))
+    first, second, other = (
+        summaries.curves(grid, found, lambda outcome: outcome.loss) for grid in (by_size, by_k, shuffled)
+    )
     return [_result_5a(first, other, scale), _result_5b(second, scale)]
 
 
@@ -186,7 +172,7 @@ def _result_5a(losses: Lines, shuffled: Mapping[str, Curve], scale: Scale) -> Re
         f"order is not stated; in {ORDERS} random orders {random.found} ({random.verdict})."
     )
     named = {**_named(losses), **shuffled}
-    stated = claim(
+    stated = summaries.claim(
         "On both data sets the information loss increases when increasing the number of QI attributes.",
         listed,
         strict=together(_judge(losses, "strict")),
@@ -196,7 +182,7 @@ def _result_5a(losses: Lines, shuffled: Mapping[str, Curve], scale: Scale) -> Re
 
 
 def _result_5b(losses: Lines, scale: Scale) -> Result:
-    stated = claim(
+    stated = summaries.claim(
         "On both data sets the average information loss increases by increasing the value of k.",
         together(_judge(losses, "paper")),
         strict=together(_judge(losses, "strict")),
@@ -208,21 +194,24 @@ def _result_5b(losses: Lines, scale: Scale) -> Result:
 def _result_5(
     figure: str, varied: str, named: Mapping[str, Curve], stated: Claim, rest: str, losses: Lines, scale: Scale
 ) -> Result:
-    columns, rows = table_of(varied, named)
+    table = summaries.table_of(varied, named)
     picture = Picture(panels=[Panel("", named)], across=varied)
     paper, strict = ([curve for (_, of), curve in losses.items() if of == mode] for mode in MODES)
-    order = (ORDER_NOTE,) if figure == "5a" else ()
-    return Result(
+    order = (summaries.ORDER_NOTE,) if figure == "5a" else ()
+    result = Result(
         figure=figure,
         title=f"Information loss by {varied}",
         setting=_setting("UCI- and SFU", scale, rest),
         claims=(stated,),
-        columns=columns,
-        rows=rows,
-        draw=picture,
-        size=picture.size,
-        notes=(LOSS_NOTE, END_NOTE, POINTS_NOTE, *order, difference_note(paper, strict)),
+        notes=(
+            summaries.LOSS_NOTE,
+            summaries.END_NOTE,
+            summaries.POINTS_NOTE,
+            *order,
+            summaries.difference_note(paper, strict),
+        ),
     )
+    return summaries.illustrate(result, table, picture)
 
 
 def _judge(losses: Lines, mode: Mode) -> dict[str, Judgement]:
@@ -240,7 +229,7 @@ def _run(which: Which, names: tuple[str, ...], k: int, mode: Mode, seed: int, sc
 
 def _setting(which: str, scale: Scale, rest: str) -> str:
     rows = f"the first {QUICK_ROWS:,} rows, delta=1,000 instead, " if scale.quick else ""
-    return f"{which}-Adult, {rows}{rest}; {len(seeds_of(scale))} run(s) per point, seeds from {scale.seed}"
+    return f"{which}-Adult, {rows}{rest}; {len(summaries.seeds_of(scale))} run(s) per point, seeds from {scale.seed}"
 
 
 def _means(several: Sequence[tuple[float, ...]]) -> Sample:
@@ -258,21 +247,3 @@ def _only(samples: Mapping[float, Sample], kept: Sequence[float]) -> dict[float,
 def _span(samples: Mapping[float, Sample]) -> float:
     means = [sample.mean for sample in samples.values()]
     return max(means) - min(means)
-
-
-EXPERIMENTS = (
-    Experiment(
-        paper="castle",
-        figures=("4a", "4b"),
-        about="information loss by the number of clusters and the loss window",
-        needs=("adult",),
-        run=repeat_figure_4,
-    ),
-    Experiment(
-        paper="castle",
-        figures=("5a", "5b"),
-        about="information loss by the number of quasi-identifiers and by k",
-        needs=("adult",),
-        run=repeat_figure_5,
-    ),
-)

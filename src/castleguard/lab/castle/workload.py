@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
+from castleguard.lab.castle import summaries
 from castleguard.lab.castle.curves import Panel, Picture
 from castleguard.lab.castle.paper_streams import EVEN, Adult
 from castleguard.lab.castle.query_errors import Asked, answer, queries_of
@@ -18,17 +19,7 @@ from castleguard.lab.castle.rules import (
     stays_below,
     together,
 )
-from castleguard.lab.castle.summaries import (
-    POINTS_NOTE,
-    claim,
-    curves,
-    difference_note,
-    flat,
-    seeds_of,
-    some,
-    table_of,
-)
-from castleguard.lab.result import Claim, Experiment, Result, Scale
+from castleguard.lab.result import Claim, Result, Scale
 
 Which = Literal["UCI", "SFU"]
 Line = tuple[str, Which, Mode]  # attributes, data, mode
@@ -75,15 +66,15 @@ def repeat_figure_8(scale: Scale) -> list[Result]:
     lines: list[Line] = [(reading, which, mode) for reading in READINGS for mode in MODES for which in sets]
     grids = {
         varied.figure: {
-            line: {value: _asked(varied.figure, line, value, scale) for value in some(varied.values, scale)}
+            line: {value: _asked(varied.figure, line, value, scale) for value in summaries.some(varied.values, scale)}
             for line in lines
         }
         for varied in FIGURES
     }
     alone = {name: _alone(name, scale) for name in EVEN[:SIZE]}
-    found = measure(scale, answer, [*(one for grid in grids.values() for one in flat(grid)), *alone.values()])
+    found = measure(scale, answer, [*(one for grid in grids.values() for one in summaries.flat(grid)), *alone.values()])
     note = ", ".join(f"{name} {found[one]:.3f}" for name, one in alone.items())
-    return [_result(varied, curves(grids[varied.figure], found, float), note, scale) for varied in FIGURES]
+    return [_result(varied, summaries.curves(grids[varied.figure], found, float), note, scale) for varied in FIGURES]
 
 
 def _asked(figure: str, line: Line, value: float, scale: Scale) -> list[Asked]:
@@ -93,7 +84,7 @@ def _asked(figure: str, line: Line, value: float, scale: Scale) -> list[Asked]:
     delay = delay // 10 if scale.quick else delay
     stream = Adult(which, READINGS[reading][:size], SENSITIVE, QUICK_ROWS if scale.quick else None)
     asked = []
-    for seed in seeds_of(scale, REPEATS):
+    for seed in summaries.seeds_of(scale, REPEATS):
         run = Run(stream=stream, k=int(value) if figure == "8b" else K, delay=delay, mode=mode, seed=seed)
         asked.append(
             Asked(method=run, selectivity=value if figure == "8d" else THETA, window=delay, queries=queries_of(scale))
@@ -110,7 +101,7 @@ def _alone(name: str, scale: Scale) -> Asked:
 
 def _result(varied: Varied, errors: Lines, alone: str, scale: Scale) -> Result:
     named = {f"{which}, {mode}, {reading}": curve for (reading, which, mode), curve in errors.items()}
-    columns, rows = table_of(varied.what, named)
+    table = summaries.table_of(varied.what, named)
     picture = Picture(
         panels=[
             Panel(
@@ -125,26 +116,23 @@ def _result(varied: Varied, errors: Lines, alone: str, scale: Scale) -> Result:
         shared=False,
     )
     by_mode = [[curve for (_, _, of), curve in errors.items() if of == mode] for mode in MODES]
-    return Result(
+    result = Result(
         figure=varied.figure,
         title=f"Workload error by {varied.what}",
         setting=_setting(varied.figure, scale),
         claims=claims(varied, errors, alone),
-        columns=columns,
-        rows=rows,
-        draw=picture,
-        size=picture.size,
         notes=(
-            POINTS_NOTE,
+            summaries.POINTS_NOTE,
             f"{queries_of(scale):,} queries per window and run, different ones in every run; the paper runs 5,000. "
             "Windows are as long as δ, in the order of arrival; rows that do not fill one are left out. Points are "
             "means, bars standard deviations, over the runs.",
             f"The sensitive attribute is not stated; it is {SENSITIVE} here, which is not among the candidates for "
             "quasi-identifiers. Nor is it stated which four attributes are used: the first four are taken, in the "
             "order of the paper's list without capital-gain and capital-loss, once with and once without final-weight.",
-            difference_note(by_mode[0], by_mode[1], "error"),
+            summaries.difference_note(by_mode[0], by_mode[1], "error"),
         ),
     )
+    return summaries.illustrate(result, table, picture)
 
 
 def claims(varied: Varied, errors: Lines, alone: str) -> tuple[Claim, ...]:
@@ -174,8 +162,8 @@ def claims(varied: Varied, errors: Lines, alone: str) -> tuple[Claim, ...]:
         "8d": "Small differences, against the spread of the runs.",
     }[varied.figure]
     return (
-        claim(varied.states, trend["paper"], strict=trend["strict"], reason=why),
-        claim(
+        summaries.claim(varied.states, trend["paper"], strict=trend["strict"], reason=why),
+        summaries.claim(
             "In all these experiments the average median relative error of CASTLE is less than 13 percent.",
             bound["paper"],
             strict=bound["strict"],
@@ -205,15 +193,5 @@ def _setting(figure: str, scale: Scale) -> str:
     rest = [parts, *([f"k={K}"] if figure != "8b" else []), *([f"theta={THETA:g}"] if figure != "8d" else [])]
     rest += [] if figure == "8c" else ["4 quasi-identifiers"]
     data = f"the first {QUICK_ROWS:,} rows of UCI-Adult, a tenth of delta" if scale.quick else "UCI- and SFU-Adult"
-    return f"{data}; {', '.join(rest)}; {len(seeds_of(scale, REPEATS))} run(s) per point, seeds from {scale.seed}"
-
-
-EXPERIMENTS = (
-    Experiment(
-        paper="castle",
-        figures=tuple(varied.figure for varied in FIGURES),
-        about="errors of counting queries on what CASTLE publishes",
-        needs=("adult",),
-        run=repeat_figure_8,
-    ),
-)
+    runs = len(summaries.seeds_of(scale, REPEATS))
+    return f"{data}; {', '.join(rest)}; {runs} run(s) per point, seeds from {scale.seed}"

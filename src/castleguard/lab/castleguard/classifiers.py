@@ -1,5 +1,6 @@
 """Figures 4 to 6: accuracy of classifiers trained on published rows, by phi and the sampling rate."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -67,7 +68,7 @@ def fold_original() -> Agreement:
 
 def _figure_4(found: Found, setting: str) -> Result:
     chance = found.majority**2 + (1 - found.majority) ** 2
-    return Result(
+    result = Result(
         figure="4",
         title="accuracy of k-nearest neighbours on the sampling rate and phi",
         setting=f"{setting} Mean over 10, 15, ... 50 neighbours, as in the authors' code.",
@@ -76,10 +77,6 @@ def _figure_4(found: Found, setting: str) -> Result:
             statements.judge_nearest_better(found),
             statements.judge_nearest_best(found),
         ),
-        columns=(*_COLUMNS, "the authors' comparison"),
-        rows=_rows(found, "neighbours", with_comparison=True),
-        draw=partial(draw, found, "neighbours", "k-NN: right answers, %"),
-        size=(12.5, 4.4),
         notes=(
             "The paper states neither the number of neighbours nor the test rows. The authors' published code "
             "(hallnath1/CASTLEGUARD on GitHub, src/diabetes.py) cuts the rows into ten folds, and compares its "
@@ -88,13 +85,13 @@ def _figure_4(found: Found, setting: str) -> Result:
             f"{found.folds.with_own:.2%}. Two unrelated labels agree in {chance:.1%} of all cases, "
             f"and always predicting the more frequent one is right in {found.majority:.1%}: so this "
             "measure grows as less is learned.",
-            *_SHARED_NOTES,
         ),
     )
+    return _illustrated(result, found, "neighbours", "k-NN: right answers, %")
 
 
 def _figure_5(found: Found, setting: str) -> Result:
-    return Result(
+    result = Result(
         figure="5",
         title="accuracy of a neural network on the sampling rate and phi",
         setting=f"{setting} Layers of 256, 64 and 256 neurons, as in the authors' code; {NETWORK.rounds} rounds.",
@@ -104,38 +101,43 @@ def _figure_5(found: Found, setting: str) -> Result:
             statements.judge_network_best(found),
             statements.judge_no_trend(found),
         ),
-        columns=_COLUMNS,
-        rows=_rows(found, "network"),
-        draw=partial(draw, found, "network", "neural network: right answers, %"),
-        size=(12.5, 4.4),
         notes=(
             "The paper's percentages are those of 163 and 158 of 231 rows: it has one split, and its differences "
             "amount to a few rows.",
-            *_SHARED_NOTES,
         ),
     )
+    return _illustrated(result, found, "network", "neural network: right answers, %")
 
 
 def _figure_6(found: Found, setting: str) -> Result:
-    return Result(
+    result = Result(
         figure="6",
         title="area under the ROC curve of a neural network on the sampling rate and phi",
         setting=f"{setting} The same networks as in Figure 5.",
         claims=(statements.judge_area(found),),
-        columns=_COLUMNS,
-        rows=_rows(found, "area"),
-        draw=partial(draw, found, "area", "neural network: area under the ROC curve, %"),
-        size=(12.5, 4.4),
         notes=(
             "The authors' code computes the area from predicted outcomes, which have two values; here it is that of "
             "the predicted probabilities. Below 50 % a classifier is worse than a coin: it was trained on boxes and "
             "is tested on points.",
-            *_SHARED_NOTES,
         ),
+    )
+    return _illustrated(result, found, "area", "neural network: area under the ROC curve, %")
+
+
+def _illustrated(result: Result, found: Found, name: str, label: str) -> Result:
+    """The result with its table, its picture and the shared notes."""
+    compared = name == "neighbours"
+    return replace(
+        result,
+        columns=(*_COLUMNS, "the authors' comparison") if compared else _COLUMNS,
+        rows=_rows(found, name, with_comparison=compared),
+        draw=partial(draw, found, name, label),
+        size=(12.5, 4.4),
+        notes=(*result.notes, *_SHARED_NOTES),
     )
 
 
-def _rows(found: Found, name: str, *, with_comparison: bool = False) -> tuple[tuple[str, ...], ...]:
+def _rows(found: Found, name: str, *, with_comparison: bool) -> tuple[tuple[str, ...], ...]:
     named = [
         (("original", "", ""), found.original),
         *((("as printed", f"{phi:,g}", f"{rate:g}"), marks) for (phi, rate), marks in found.paper.items()),

@@ -8,8 +8,8 @@ import numpy as np
 
 from castleguard.drawing import GREY, LINES
 from castleguard.lab import taxi
-from castleguard.lab.castleguard.rides import DELAY, RUNS, K, Lost, Setting, measure, seeds
-from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
+from castleguard.lab.castleguard.rides import DELAY, RUNS, K, Lost, Setting, experiment, measure, seeds
+from castleguard.lab.result import Claim, Result, Scale, Word
 
 CLUSTERS = (5, 10, 25, 50, 100, 150, 200, 250, 300, 400)
 WINDOWS = (1, 10, 50, 100)
@@ -145,10 +145,4 @@ def _draw(paper: Losses, strict: Losses, clusters: Sequence[int], windows: Seque
     panels[0].legend(frameon=False, loc="lower left")
 
 
-EXPERIMENT = Experiment(
-    paper="castleguard",
-    figures=("2",),
-    about="information loss by b and mu",
-    needs=("taxi",),
-    run=run,
-)
+EXPERIMENT = experiment("2", "information loss by b and mu", run)

@@ -16,8 +16,18 @@ from numpy.typing import NDArray
 
 from castleguard.drawing import INK, LINES
 from castleguard.lab import taxi
-from castleguard.lab.castleguard.rides import DELAY, LOSS_WINDOW, MAX_CLUSTERS, K, Lost, Setting, measure, seeds
-from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
+from castleguard.lab.castleguard.rides import (
+    DELAY,
+    LOSS_WINDOW,
+    MAX_CLUSTERS,
+    K,
+    Lost,
+    Setting,
+    experiment,
+    measure,
+    seeds,
+)
+from castleguard.lab.result import Claim, Result, Scale, Word
 
 PAPER = (0.0178, 0.0182)
 PHIS = (1.0, 10.0, 100.0, 1_000.0, 10_000.0)
@@ -166,10 +176,4 @@ def _draw(paper: Losses, strict: Losses, floors: Mapping[float, float], figure: 
     panels[1].legend(frameon=False, loc="upper right", fontsize=8)
 
 
-EXPERIMENT = Experiment(
-    paper="castleguard",
-    figures=("VI-B",),
-    about="information loss by phi and sampling rate",
-    needs=("taxi",),
-    run=run,
-)
+EXPERIMENT = experiment("VI-B", "information loss by phi and sampling rate", run)

@@ -6,7 +6,7 @@ because they are unfinished.
 """
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,17 @@ import pyarrow as pa
 
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.lab import taxi
+from castleguard.lab.result import Experiment, Result, Scale
 from castleguard.schema.roles import Numeric, Schema
 from castleguard.stream import Anonymiser
 
 K, DELAY, LOSS_WINDOW, MAX_CLUSTERS = 10, 200, 100, 25
 RUNS = 5
+
+
+def experiment(figure: str, about: str, run: Callable[[Scale], Sequence[Result]]) -> Experiment:
+    """An experiment on taxi rides."""
+    return Experiment(paper="castleguard", figures=(figure,), about=about, needs=("taxi",), run=run)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.stages import make_keys
 from castleguard.lab import taxi
-from castleguard.lab.castleguard.rides import DELAY, K
-from castleguard.lab.result import Claim, Experiment, Result, Scale, Word
+from castleguard.lab.castleguard.rides import DELAY, K, experiment
+from castleguard.lab.result import Claim, Result, Scale, Word
 
 PHIS = (1.0, 10.0, 100.0, 1_000.0)
 RATES = (0.25, 0.5, 0.75, 1.0)
@@ -138,10 +138,4 @@ def _draw(clouds: Clouds, phis: Sequence[float], rates: Sequence[float], figure:
     )
 
 
-EXPERIMENT = Experiment(
-    paper="castleguard",
-    figures=("3",),
-    about="tuples after sampling and noise",
-    needs=("taxi",),
-    run=run,
-)
+EXPERIMENT = experiment("3", "tuples after sampling and noise", run)

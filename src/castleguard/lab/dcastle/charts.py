@@ -5,26 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from castleguard.drawing import BLUE, GREY, INK, LINES
-from castleguard.lab.dcastle.contenders import (
-    ALONE,
-    ALONE_STRICT,
-    CENTRALISED,
-    CENTRALISED_STRICT,
-    DISTRIBUTED,
-    STRICT,
-    STRICT_FEW,
-)
+from castleguard.lab.dcastle import contenders
 
 _CENTRAL, _TALKING, _SILENT = INK, "#d9822b", "#8d99a6"
 LOOKS: dict[str, dict[str, Any]] = {
     # Dashes and markers show the method, hollow or filled markers the mode.
-    CENTRALISED: {"color": _CENTRAL, "linestyle": "-", "marker": "s", "markerfacecolor": "white"},
-    DISTRIBUTED: {"color": _TALKING, "linestyle": "--", "marker": "o", "markerfacecolor": "white"},
-    ALONE: {"color": _SILENT, "linestyle": ":", "marker": "^", "markerfacecolor": "white"},
-    CENTRALISED_STRICT: {"color": _CENTRAL, "linestyle": "-", "marker": "s"},
-    STRICT: {"color": _TALKING, "linestyle": "--", "marker": "o"},
-    STRICT_FEW: {"color": BLUE, "linestyle": "-.", "marker": "D"},
-    ALONE_STRICT: {"color": _SILENT, "linestyle": ":", "marker": "^"},
+    contenders.CENTRALISED: {"color": _CENTRAL, "linestyle": "-", "marker": "s", "markerfacecolor": "white"},
+    contenders.DISTRIBUTED: {"color": _TALKING, "linestyle": "--", "marker": "o", "markerfacecolor": "white"},
+    contenders.ALONE: {"color": _SILENT, "linestyle": ":", "marker": "^", "markerfacecolor": "white"},
+    contenders.CENTRALISED_STRICT: {"color": _CENTRAL, "linestyle": "-", "marker": "s"},
+    contenders.STRICT: {"color": _TALKING, "linestyle": "--", "marker": "o"},
+    contenders.STRICT_FEW: {"color": BLUE, "linestyle": "-.", "marker": "D"},
+    contenders.ALONE_STRICT: {"color": _SILENT, "linestyle": ":", "marker": "^"},
 }
 
 

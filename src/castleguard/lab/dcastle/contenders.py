@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from castleguard.algorithms.base import Mode
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
+from castleguard.algorithms.policy import Mode
 from castleguard.algorithms.stages import make_keys
 from castleguard.lab.dcastle.design import Setting
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork

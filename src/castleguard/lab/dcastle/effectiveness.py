@@ -19,9 +19,9 @@ from castleguard.lab.dcastle.contenders import (
     STRICT_FEW,
 )
 from castleguard.lab.dcastle.design import UNITS, Setting, distinct
+from castleguard.lab.dcastle.judging import always, claim, guaranteed, mostly_near, reaches, spread
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
-from castleguard.lab.dcastle.verdicts import always, claim, guaranteed, mostly_near, reaches, spread
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefghi"

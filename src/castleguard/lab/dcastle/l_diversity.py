@@ -6,9 +6,9 @@ from functools import partial
 from castleguard.lab.dcastle.charts import Line, Panel, draw_panel, ticks
 from castleguard.lab.dcastle.contenders import DISTRIBUTED, STRICT, STRICT_FEW
 from castleguard.lab.dcastle.design import UNITS, Setting, Sweep, Varied, distinct
+from castleguard.lab.dcastle.judging import always, claim, combined, in_range, insignificant, spread, trend
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
-from castleguard.lab.dcastle.verdicts import always, claim, combined, in_range, insignificant, spread, trend
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefgh"

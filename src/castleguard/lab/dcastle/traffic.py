@@ -6,9 +6,9 @@ from functools import partial
 from castleguard.lab.dcastle.charts import Line, Panel, draw_panel, ticks
 from castleguard.lab.dcastle.contenders import CLUSTERS, DISTRIBUTED, Outcome
 from castleguard.lab.dcastle.design import UNITS, Setting, Sweep, Varied, distinct
+from castleguard.lab.dcastle.judging import at_most, claim, combined, hardly_more_bytes, spread, trend
 from castleguard.lab.dcastle.runs import Point
 from castleguard.lab.dcastle.study import Study
-from castleguard.lab.dcastle.verdicts import at_most, claim, combined, hardly_more_bytes, spread, trend
 from castleguard.lab.result import Claim, Result
 
 LETTERS = "abcdefg"

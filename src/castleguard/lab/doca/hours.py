@@ -8,9 +8,13 @@ histogram with the original.
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
+import numpy as np
+
+from castleguard.drawing import BLUE, GREY
+from castleguard.judge.measure.error import histogram_intersection
 from castleguard.lab import backblaze
-from castleguard.lab.doca.histograms import draw
 from castleguard.lab.doca.publishers import (
     BINS,
     CLUSTERS,
@@ -100,27 +104,29 @@ def judge_fall(found: Runs) -> Claim:
 
 def judge_naive(found: Runs) -> Claim:
     """The naive error as a multiple of the squared sensitivity, which does not depend on the data; within 3 %."""
+    reason = "Only the multiple can be compared: the data have another range. In theory it is 2."
     mine = mean(found["naive"]).error
-    theirs, ours = PAPER_NAIVE / PAPER_SENSITIVITY**2, mine / SENSITIVITY**2
-    off = abs(ours / theirs - 1)
-    return Claim(
-        paper=f"Naive noise has a mean squared error of {PAPER_NAIVE:,.0f}, {theirs:.3f} times sensitivity squared.",
-        ours=f"{mine:,.0f}, {ours:.3f} times sensitivity squared.",
-        verdict="reproduced" if off <= 0.03 else "partly" if off <= 0.1 else "not reproduced",
-        reason="Only the multiple can be compared: the data have another range. In theory it is 2.",
-    )
+    return _judge_error("Naive noise", PAPER_NAIVE, mine, digits=3, limits=(0.03, 0.1), reason=reason)
 
 
 def judge_doca(found: Runs) -> Claim:
     """DOCA's error as a share of the squared sensitivity; within a tenth, or within a half."""
+    reason = "Only the multiple can be compared: the data have another range."
     mine = mean(found["DOCA, paper"]).error
-    theirs, ours = PAPER_DOCA / PAPER_SENSITIVITY**2, mine / SENSITIVITY**2
+    return _judge_error("DOCA", PAPER_DOCA, mine, digits=4, limits=(0.1, 0.5), reason=reason)
+
+
+def _judge_error(
+    what: str, stated: float, mine: float, *, digits: int, limits: tuple[float, float], reason: str
+) -> Claim:
+    """A mean squared error in multiples of the squared sensitivity: within the first limit, or the second."""
+    theirs, ours = stated / PAPER_SENSITIVITY**2, mine / SENSITIVITY**2
     off = abs(ours / theirs - 1)
     return Claim(
-        paper=f"DOCA has a mean squared error of {PAPER_DOCA:,.0f}, {theirs:.4f} times sensitivity squared.",
-        ours=f"{mine:,.0f}, {ours:.4f} times sensitivity squared.",
-        verdict="reproduced" if off <= 0.1 else "partly" if off <= 0.5 else "not reproduced",
-        reason="Only the multiple can be compared: the data have another range.",
+        paper=f"{what} has a mean squared error of {stated:,.0f}, {theirs:.{digits}f} times sensitivity squared.",
+        ours=f"{mine:,.0f}, {ours:.{digits}f} times sensitivity squared.",
+        verdict="reproduced" if off <= limits[0] else "partly" if off <= limits[1] else "not reproduced",
+        reason=reason,
     )
 
 
@@ -174,6 +180,34 @@ def _common_row(name: str, runs: Sequence[Figures]) -> tuple[str, ...]:
     shares = [figures.common for figures in runs]
     wide = statistics.fmean(figures.common_wide for figures in runs)
     return name, f"{statistics.fmean(shares):.2%}", f"{min(shares):.2%}", f"{max(shares):.2%}", f"{wide:.2%}"
+
+
+def draw(stream: backblaze.Values, published: Sequence[tuple[str, backblaze.Values]], figure: Any) -> None:
+    """Figure 2: histograms of the original and of the published values, a panel per method."""
+    lines = -(-len(published) // 2)
+    panels = figure.subplots(lines, 2, sharex=True, sharey=True, squeeze=False)
+    for axes, (name, values) in zip(panels.flat, published, strict=False):
+        _draw_histograms(axes, name, stream, values)
+        axes.label_outer()
+    for axes in panels.flat[len(published) :]:
+        axes.axis("off")
+    panels[0, 0].legend(frameon=False, loc="upper right")
+
+
+def _draw_histograms(axes: Any, name: str, stream: backblaze.Values, values: backblaze.Values) -> None:
+    """Both in one panel, scaled to the original; a bin that exceeds it has its height written beside it."""
+    edges = np.linspace(*backblaze.DOMAIN, BINS + 1)
+    before, after = (100 * np.histogram(part, edges)[0] / part.size for part in (stream, values))
+    axes.stairs(before, edges, fill=True, color=GREY, alpha=0.6, label="original")
+    axes.stairs(after, edges, color=BLUE, linewidth=1.4, label="published")
+    top = 1.8 * before.max()
+    for at in np.flatnonzero(after > top):
+        axes.annotate(f" {after[at]:.1f}", (edges[at + 1], top), color=BLUE, va="top")
+    common = histogram_intersection(stream, values, bins=BINS, range=backblaze.DOMAIN)
+    outside = np.count_nonzero((values < backblaze.LOWER) | (values > backblaze.UPPER)) / values.size
+    axes.set_title(f"{name}: {common:.2%} in common" + (f", {outside:.1%} outside" if outside else ""), fontsize=10)
+    axes.set(xlabel="power-on hours", ylabel="% of values", xlim=backblaze.DOMAIN, ylim=(0, top))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 EXPERIMENT = Experiment(

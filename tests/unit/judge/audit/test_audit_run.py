@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import InputError, UsageError
 from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.citadel.policy import Citadel
 from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material

@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.judge.attack.membership_game import Publish
 from castleguard.judge.audit import attacks

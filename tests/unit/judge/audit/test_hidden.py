@@ -5,10 +5,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.doca.policy import Doca
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import InputError
 from castleguard.judge.audit.audit_run import audit
 from castleguard.judge.audit.material import Material

@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from castleguard.algorithms.base import Policy
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.castleguard.policy import Castleguard
 from castleguard.algorithms.dcastle.policy import Dcastle
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.facts import Publication
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import UsageError
 from castleguard.judge.audit.material import Material

@@ -3,7 +3,7 @@
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.judge.attack.evidence import Claim
 from castleguard.judge.game.backgrounds import SCHEMA
 from castleguard.judge.game.claims import claims_about, neighbours_of, own_claim, printed_claim

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.judge.sweep.figures import Figures
 from castleguard.judge.sweep.parameter_grid import Grid, Value, make_grid
 from castleguard.judge.sweep.weighing import Outcome, Weighed, weigh

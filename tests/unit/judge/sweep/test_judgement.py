@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.sdgs.policy import Sdgs
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep.judgement import NOTHING, Judgement, judge_cells, judge_groups, largest_share

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import CastleguardError
 from castleguard.judge.sweep import sweep_run
 from castleguard.judge.sweep.figures import Figures

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
-from castleguard.algorithms.base import Mode
+from castleguard.algorithms.policy import Mode
 from castleguard.drawing import canvas
 from castleguard.lab import adult
 from castleguard.lab.castle import EXPERIMENTS, comparison, paper_streams, power_law, tuning, workload

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from castleguard.lab import backblaze
-from castleguard.lab.doca import EXPERIMENTS, histograms, hours
+from castleguard.lab.doca import EXPERIMENTS, hours
 from castleguard.lab.doca.publishers import SENSITIVITY, Figures, compare, mean, methods
 from castleguard.lab.result import Scale
 
@@ -77,7 +77,7 @@ def test_bin_beyond_the_panel_is_labelled_with_its_height() -> None:
     from matplotlib.figure import Figure
 
     figure: Any = Figure()
-    histograms.draw(VALUES, [("same", VALUES), ("far", VALUES - 1e6), ("one bin", np.full(9, 700.0))], figure)
+    hours.draw(VALUES, [("same", VALUES), ("far", VALUES - 1e6), ("one bin", np.full(9, 700.0))], figure)
     same, far, one, blank = figure.axes
     assert (same.get_title(loc="left") or same.get_title()) == "same: 100.00% in common"
     assert "100.0% outside" in (far.get_title(loc="left") or far.get_title())

@@ -9,8 +9,8 @@ import inspect
 from difflib import get_close_matches
 from importlib.metadata import entry_points
 
-from castleguard.algorithms.base import Policy
-from castleguard.algorithms.parameters import check_types
+from castleguard.algorithms.policy import Policy
+from castleguard.algorithms.single_parameters import check_types
 from castleguard.errors import PolicyError
 from castleguard.schema.arguments import kind_of
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from castleguard.errors import UsageError
-from castleguard.lab.synthetic import power_law, power_law_shares, transactions
+from castleguard.lab.castle.paper_streams import power_law, power_law_shares, transactions
 
 CHI_SQUARE_9 = 27.88  # above it lies one of a thousand samples with 9 degrees of freedom
 

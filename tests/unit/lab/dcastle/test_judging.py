@@ -2,7 +2,7 @@
 
 import pytest
 
-from castleguard.lab.dcastle.verdicts import (
+from castleguard.lab.dcastle.judging import (
     always,
     at_most,
     claim,

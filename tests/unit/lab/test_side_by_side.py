@@ -11,8 +11,8 @@ from castleguard.errors import UsageError
 from castleguard.lab.baselines.coded_boxes import read
 from castleguard.lab.baselines.methods import METHODS
 from castleguard.lab.baselines.naive import laplace_error
-from castleguard.lab.compare import Compared, choose, compare
 from castleguard.lab.harness import LINK, Method, Options, Outcome, Task, make_task
+from castleguard.lab.side_by_side import Compared, choose, compare
 from castleguard.lab.transcriptions.dcastle.network import PaperNetwork
 from castleguard.lab.transcriptions.dcastle.paper_policy import PaperPolicy
 

@@ -1,7 +1,7 @@
 """Contract of an algorithm: other modules ask the policy instead of checking its class.
 
 An algorithm is a folder: `policy.py` (parameters, checks, descriptions), an engine, and modules used by it alone. Its
-policy is registered as an entry point of the group `castleguard.algorithms` (`registry.py`).
+policy is registered as an entry point of the group `castleguard.algorithms` (`lookup.py`).
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from castleguard.algorithms.facts import Joint, MembershipGame, Presence, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.guarantee import Guarantee
-from castleguard.privacy.parameter_fields import check_parameters
+from castleguard.privacy.parameter_fields import Declared, check_parameters, declare
 from castleguard.runtime.durations import spell_duration
 from castleguard.schema.roles import QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
@@ -26,6 +26,18 @@ Order = Literal["shuffled", "arrival", "input"]
 WindowUnit = Literal["seconds", "rows"]
 Admission = Literal["lt", "le"]
 MAX_DELAY = 1 << 30
+
+# Declarations of parameters that several algorithms have.
+MAX_WAIT = declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds")
+DIVERSITY = declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity.")
+RECURSIVE_C = declare("The c of recursive (c, l)-diversity.", above=0)
+CLOSENESS = declare("t-closeness of every group to the distribution of all rows.")
+WEIGHTS = declare("Weights by which epsilon is split over columns.", default="1 for each column")
+
+
+def declare_delay(help: str, *, symbol: str = "") -> dict[str, Declared]:
+    """Declare a number of arrivals after which a row has left."""
+    return declare(help, least=1, most=MAX_DELAY, too_high="every pending row is kept in memory", symbol=symbol)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,8 +8,8 @@ import pytest
 import castleguard as cg
 from castleguard.algorithms.castle.policy import Castle
 from castleguard.algorithms.dcastle.policy import Dcastle
-from castleguard.algorithms.parameters import missing_parts, nest, singles_of
-from castleguard.algorithms.registry import built_in, find
+from castleguard.algorithms.lookup import built_in, find
+from castleguard.algorithms.single_parameters import missing_parts, nest, singles_of
 from castleguard.errors import PolicyError
 from castleguard.privacy.closeness import Closeness
 from castleguard.privacy.parameter_fields import parameters_of
