@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 import castleguard as cg
-from castleguard.algorithms.base import Policy
+from castleguard.algorithms.policy import Policy
 from castleguard.connectors.base import BadRow, Position, Read
 from castleguard.errors import UnavailableError
 from castleguard.job import Job
