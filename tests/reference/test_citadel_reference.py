@@ -8,7 +8,7 @@ import pytest
 from tests.reference.chacha import Draws
 from tests.reference.citadel import Citadel, Group, Release, Settings, distinct_for_certain
 from tests.reference.citadel_forest import Grown, arranged, forest
-from tests.reference.citadel_growth import depth, joining_cost, keeps_share, spreads
+from tests.reference.citadel_growth import Pace, depth, grow, joining_cost, keeps_share, spreads
 from tests.reference.citadel_space import F, Space
 from tests.reference.measure import Attribute, Categorical, Numeric, Row, Tree
 from tests.reference.shape import Shape
@@ -153,6 +153,14 @@ def test_the_seeds_own_person_and_repeated_persons_are_passed_over() -> None:
     for point, person in [(50, A), (51, B), (51, B), (60, C), (90, D)]:
         stream.arrive(point, of=person, now=1.0)
     assert groups_of(only(stream.citadel.tick(5.0))) == [("new", [0, 2, 4], (50, 61))]
+
+
+def test_rows_that_are_taken_together_are_of_different_persons() -> None:
+    """Where 16 persons or more are missing, several rows are taken at a time."""
+    rows = [Row(0, 0, (0.0,)), *(Row(at, 1 + at // 2, (float(at),)) for at in range(2, 42))]  # all but one come twice
+    group = grow(Space(LINE), rows[0], rows, Pace(k=18, delay=100, limit=1))
+    assert group is not None
+    assert len(group) == len({row.person for row in group}) == 18
 
 
 def test_candidates_reach_farther_until_they_have_enough_persons() -> None:
