@@ -46,6 +46,8 @@ KAFKA_CACHE := $(or $(CASTLEGUARD_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/
 KAFKA_JARS := $(KAFKA_CACHE)/kafka/$(shell sed -n '/kafka_2.13/,/version/s|.*<version>\(.*\)</version>.*|\1|p' $(KAFKA_POM))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Otherwise each of the processes that tests start would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports language ci clean lock
 
