@@ -1,7 +1,7 @@
 """Kernel arrays of a schema and its criteria.
 
-Domains, grids and hierarchies of the quasi-identifiers, and the parameters that judge the distribution of sensitive
-values.
+Domains, grids and hierarchies of the quasi-identifiers, and the parameters of criteria on the distribution of
+sensitive values.
 """
 
 import numpy as np
@@ -123,9 +123,9 @@ def make_shape(criteria: Criteria, *, room: int) -> Shape:
 
 
 def make_weights(schema: Schema, criteria: Criteria, *, entries: int) -> Floats:
-    """Initial weights: no pairs of `entries` boxes and the root, the reference distribution, and the public trees.
+    """Initial weights: empty pairs for `entries` boxes and the root, the reference distribution, and the public trees.
 
-    The reference is empty, or the public one. Without criteria on distributions all arrays have size 0. `views.py`
+    The reference starts empty unless it is public. Without criteria on distributions all arrays have size 0. `views.py`
     names the parts.
     """
     roles = schema.sensitive

@@ -30,7 +30,7 @@ class Engine(Protocol):
     """Whether `drop` can drop the rows of an open window."""
 
     def push(self, rows: CodedRows, now: float, present: Flags | None = None) -> Decisions:
-        """Accept rows that arrive at `now` seconds, and decide all rows that become due. May be empty.
+        """Accept rows that arrive at `now` seconds, and decide all rows that become due. `rows` may be empty.
 
         A row that is not `present` was left out by an earlier stage (sampled out, over budget): it gets a position and
         advances the arrival count, and is never decided.
@@ -76,7 +76,7 @@ class Engine(Protocol):
         ...
 
     def begin_at(self, arrivals: int) -> bool:
-        """Number the first row `arrivals`, so that windows counted in rows continue those of an earlier stream.
+        """Number rows from `arrivals` on, so that windows counted in rows continue those of an earlier stream.
 
         Called before the first row. Returns whether the engine has such windows.
         """
@@ -108,4 +108,4 @@ def check_fit(
         theirs = snapshot.get(name)
         shape = (lengths[name], *mine.shape[1:]) if lengths and name in lengths else mine.shape
         if theirs is None or theirs.shape != shape or theirs.dtype != mine.dtype:
-            raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or of another shape")
+            raise SnapshotError(f"the snapshot does not fit this engine: {name} is missing or has another shape")

@@ -56,7 +56,7 @@ class Publication:
     closed: bool = False
     """Whether ranges include their upper bounds, as in the papers."""
     window_rows: int | None = None
-    """Rows per window; None: windows, if any, do not count rows."""
+    """Rows per window; None if windows are not counted in rows."""
     one_row_per_person: bool = False
     """Whether a person has at most one row per window, so that rows count as persons."""
     delay: int | None = None

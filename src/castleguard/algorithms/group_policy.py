@@ -17,7 +17,7 @@ from castleguard.schema.sensitive import Sensitive
 if TYPE_CHECKING:
     from castleguard.release.encode import Encoder, Numbers
 
-DELAY_HELP = "Arrivals after which a row has left; at least k - 1."
+DELAY_HELP = "Longest wait of a row, in arrivals; at least k - 1."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,10 +56,10 @@ def find(name: str) -> type[Policy]:
 
 def _checked(name: str, found: object) -> type[Policy]:
     if not (isinstance(found, type) and issubclass(found, Policy)):
-        raise PolicyError(f"the algorithm {name!r} is a {kind_of(found)}, and must be a class derived from Policy")
+        raise PolicyError(f"the algorithm {name!r} is a {kind_of(found)}: it must be a class derived from Policy")
     if inspect.isabstract(found):
         lacking = ", ".join(sorted(found.__abstractmethods__))
         raise PolicyError(f"the algorithm {name!r} does not implement {lacking}")
     if found.name != name:
-        raise PolicyError(f"the algorithm {name!r} has the name {found.name!r} in its class: both must be the same")
+        raise PolicyError(f"the algorithm {name!r} is called {found.name!r} in its class: both names must be the same")
     return found

@@ -28,7 +28,7 @@ Admission = Literal["lt", "le"]
 MAX_DELAY = 1 << 30
 
 # Declarations of parameters that several algorithms have.
-MAX_WAIT = declare("Seconds after which a row has left, by the clock of the stream.", above=0, unit="seconds")
+MAX_WAIT = declare("Longest wait of a row, in seconds of the stream's clock.", above=0, unit="seconds")
 DIVERSITY = declare("Form of l-diversity: distinct values, an entropy of ln l, or recursive (c, l)-diversity.")
 RECURSIVE_C = declare("The c of recursive (c, l)-diversity.", above=0)
 CLOSENESS = declare("t-closeness of every group to the distribution of all rows.")
@@ -36,13 +36,13 @@ WEIGHTS = declare("Weights by which epsilon is split over columns.", default="1 
 
 
 def declare_delay(help: str, *, symbol: str = "") -> dict[str, Declared]:
-    """Declare a number of arrivals after which a row has left."""
+    """Declare the longest wait of a row, in arrivals."""
     return declare(help, least=1, most=MAX_DELAY, too_high="every pending row is kept in memory", symbol=symbol)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy(ABC):
-    """Parameters of an algorithm, as fields of a frozen dataclass derived from this class, and its answers.
+    """Parameters of an algorithm, as fields of a frozen dataclass, and its answers to other modules.
 
     A field declares its help text, bounds, unit and symbol (`field(metadata=declare(...))`,
     `privacy/parameter_fields.py`). Job files, the JSON Schema, command-line options and reference tables are generated
@@ -78,7 +78,7 @@ class Policy(ABC):
         return dict(given)
 
     def check(self, schema: Schema) -> None:
-        """Raise PolicyError or SchemaError, before the first row, if this policy cannot publish such rows.
+        """Raise PolicyError or SchemaError, before the first row, if this policy cannot publish rows of this schema.
 
         The default creates stages and discards them: a policy whose `stages` call `check` must override it.
         """
@@ -150,7 +150,7 @@ class Policy(ABC):
 
     @abstractmethod
     def waits(self, *, endless: bool) -> Iterator[str]:
-        """Describe how long a row waits, in sentences. `endless`: the source may be silent for any time."""
+        """Describe how long a row waits, in sentences. `endless`: the source may be idle indefinitely."""
 
     def keeps(self) -> Iterator[str]:
         """Describe the state kept in memory besides pending rows, in sentences."""

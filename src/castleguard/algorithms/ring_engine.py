@@ -61,7 +61,7 @@ class KernelEngine(Engine):
         return {name: array.copy() for name, array in self._changing().items()}
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Restore a snapshot. One that does not fit is refused as a whole."""
+        """Restore a snapshot; refuse it as a whole if it does not fit."""
         changing = self._changing()
         check_fit(changing, arrays)
         for name, mine in changing.items():

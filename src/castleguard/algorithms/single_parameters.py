@@ -121,7 +121,7 @@ def _singles(cls: type, whole: Parameter | None = None) -> Iterator[Single]:
 
 
 def single_type(each: Parameter) -> Type | None:
-    """Type of a field's single written value; None: it has none."""
+    """Type of a field's single written value; None if it has no such value."""
     members = get_args(each.kind) if each.kind not in (bool, int, float, str) and not each.choices else (each.kind,)
     if each.choices:
         return "choice" if all(isinstance(choice, str) for choice in each.choices) else None

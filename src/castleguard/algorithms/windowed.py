@@ -40,7 +40,7 @@ class WindowedEngine(Engine, Generic[AnyHeld]):
         self._count = dict.fromkeys(self.counters, 0)
 
     def begin_at(self, arrivals: int) -> bool:
-        """Number the first row `arrivals`, so that windows of rows continue those of an earlier stream."""
+        """Number rows from `arrivals` on, so that windows of rows continue those of an earlier stream."""
         self._count["arrivals"] = arrivals
         return True
 
@@ -87,7 +87,7 @@ class WindowedEngine(Engine, Generic[AnyHeld]):
             at = part.stop
 
     def _hold(self, more: AnyHeld) -> None:
-        """Add rows to the open window: a few pieces of decreasing size, so that small pushes rarely copy a row."""
+        """Add rows to the open window, kept as a few pieces of decreasing size so that small pushes copy little."""
         while self._held and self._held[-1].position.size <= more.position.size:
             more = self._concatenate(self._held.pop(), more)
         if more.position.size:

@@ -24,13 +24,13 @@ def boxed(role: QuasiIdentifier, numbers: Numbers | None, *, closed: bool = Fals
 
 def domain(role: Numeric) -> str:
     """Describe the domain of a number."""
-    return f"from {role.lower} to {role.upper}" if role.domain else "as far as the data goes"
+    return f"from {role.lower} to {role.upper}" if role.domain else "over the range of the data"
 
 
 def _range(role: Numeric, numbers: Numbers | None) -> str:
     low, high = _example(role, numeric_type(role))
     if numbers in (None, "bounds"):
-        return f"a range such as {low} and {high}"
+        return f"a range such as {low} to {high}"
     return f"a range such as [{low}, {high}]" if numbers == "interval" else "the middle of a range"
 
 
@@ -46,4 +46,4 @@ def _node(role: Categorical) -> str:
     tree = role.hierarchy
     inner = [label for label in tree.labels[1:] if label not in tree.leaves]
     above = f"a node above it such as {inner[0]}, or {tree.labels[0]}" if inner else f"{tree.labels[0]}"
-    return f"one of {len(tree.leaves)} labels such as {tree.leaves[0]}, or {above} where a group differs"
+    return f"one of {len(tree.leaves)} labels such as {tree.leaves[0]}, or {above} if the labels in a group differ"

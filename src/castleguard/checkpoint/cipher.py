@@ -1,6 +1,6 @@
 """Encryption of a job's files: AES-256-GCM, each piece bound to its name and number.
 
-A piece that was moved, replaced by one of another commit, or changed in any bit does not open.
+A piece that was moved, replaced by a piece of another commit, or changed cannot be decrypted.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ class Cipher:
         try:
             from cryptography.hazmat.primitives.ciphers.aead import AESGCM
         except ModuleNotFoundError as exc:
-            raise ConfigError("a key needs the package cryptography: pip install 'castleguard[encrypt]'") from exc
+            raise ConfigError("encryption needs the package cryptography: pip install 'castleguard[encrypt]'") from exc
         self._cipher = AESGCM(key)
         self.digest_key = hashlib.blake2b(b"castleguard digest", key=key, digest_size=_KEY).digest()
         """Key of the digest over sealed pieces, from which the key itself cannot be derived."""
@@ -34,7 +34,7 @@ class Cipher:
         return nonce + self._cipher.encrypt(nonce, piece, label.encode())
 
     def open(self, sealed: bytes, label: str) -> bytes:
-        """Decrypt; raises SnapshotError if the key, the label or a bit differs."""
+        """Decrypt; raises SnapshotError if the key or label is wrong or the data is damaged."""
         from cryptography.exceptions import InvalidTag
 
         try:

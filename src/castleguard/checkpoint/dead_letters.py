@@ -19,7 +19,7 @@ _LABEL = "dead letter"
 _LEAST_SEALED = 28  # bytes of a sealed letter: a nonce and a tag
 _BEGINNING = b'{"place": '  # start of a letter that is not sealed
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
-_LONGEST = 1 << 26  # most bytes of the first line that are read for the check
+_LONGEST = 1 << 26  # maximum number of bytes of the first line that are read for the check
 
 
 class DeadLetters:
@@ -100,14 +100,14 @@ def check_letters(path: Path, *, cipher: Cipher | None = None) -> None:
                 f"the job creates a new one"
             )
     if not fits:
-        raise OutputError(f"{path} does not hold dead letters: name another file for them")
+        raise OutputError(f"{path} does not hold dead letters: choose another file")
 
 
 def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]:
     """The letters in a file, decrypted, one by one.
 
-    A line without its end is still being written and is left out. Raises InputError, and SnapshotError with the number
-    of a line that does not open.
+    An incomplete last line is still being written and is skipped. Raises InputError, or SnapshotError with the number
+    of a line that cannot be decrypted.
     """
     try:
         with path.open("rb") as file:
@@ -119,7 +119,7 @@ def read_letters(path: Path, *, cipher: Cipher | None = None) -> Iterator[bytes]
 
 
 def _opened(line: bytes, where: str, cipher: Cipher | None) -> bytes:
-    """A letter before it was sealed."""
+    """The decrypted letter."""
     sealed = _sealed_part(line)
     if sealed is None:
         return line
@@ -141,7 +141,7 @@ def _sealed_part(line: bytes) -> bytes | None:
 
 
 def _is_letter_of(line: bytes, cipher: Cipher | None) -> bool:
-    """Whether a line was written with this key, or without one if there is none."""
+    """Whether a line was written with this key, or unencrypted if there is no key."""
     sealed = _sealed_part(line)
     if sealed is None or cipher is None:
         return sealed is None and cipher is None and _is_plain_letter(line)

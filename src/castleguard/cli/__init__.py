@@ -98,7 +98,7 @@ def _print_error(message: str) -> None:
 
 
 def print_traceback_if_debugging(exc: Exception) -> None:
-    """Print the traceback of a bug, only on request: it may hold values of rows."""
+    """Print the traceback of an internal error if CASTLEGUARD_DEBUG is set: it may contain values of rows."""
     if os.environ.get("CASTLEGUARD_DEBUG") and not isinstance(exc, CastleguardError):
         traceback.print_exception(exc)
 
@@ -109,7 +109,7 @@ def error_message(exc: Exception) -> str:
         return str(exc)
     places = traceback.extract_tb(exc.__traceback__)
     ours = [place for place in places if "castleguard" in place.filename] or list(places)
-    where = f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else "an unknown place"
+    where = f"{os.path.basename(ours[-1].filename)}:{ours[-1].lineno}" if ours else "an unknown location"
     return (
         f"internal error: {type(exc).__name__} at {where}; please report this line "
         "(CASTLEGUARD_DEBUG=1 prints the traceback, which may contain values of rows)"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--numbers",
     type=click.Choice(["bounds", "interval", "midpoint"]),
-    help="Publish a range as two columns, as one text or as its midpoint.  [default: bounds]",
+    help="Publish a range as two columns, as one string or as its midpoint.  [default: bounds]",
 )
 @writing_options(quiet="Print no progress and no summary.")
 def anonymise(

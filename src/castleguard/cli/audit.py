@@ -45,8 +45,12 @@ class _WithGame(PolicyCommand):
 @click.option("--schema", "schema_file", type=FILE, help="YAML file that gives every column its role.")
 @link_option
 @published_formulas_option
-@click.option("--population", type=FILE, help="File of all persons who may be in the data, with quasi-identifiers.")
-@defaulted("--threshold", type=float, default=0.2, help="Count persons whose re-identification risk is higher.")
+@click.option(
+    "--population", type=FILE, help="File of all persons who may be in the data, with their quasi-identifiers."
+)
+@defaulted(
+    "--threshold", type=float, default=0.2, help="Count persons whose re-identification risk is higher than this."
+)
 @defaulted(
     "--attack-runs",
     type=click.IntRange(0),
@@ -66,7 +70,7 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
     """Compare a PUBLISHED file with its ORIGINAL: recount every group and run the known attacks.
 
     `castleguard audit job.yaml` takes both files, the schema and the policy from a job file. A folder stands for its
-    numbered parts. Without --link the audit can find a broken promise, but cannot prove a kept one.
+    numbered parts. Without --link the audit can find a broken promise, but cannot prove that a promise was kept.
 
     The exit code is 0 if no broken promise was found, and 3 otherwise. `castleguard audit dp --help` describes the
     audit of differential privacy.

@@ -145,7 +145,7 @@ def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy
     """The rows of --data; None without it."""
     if data is None or schema_file is None:
         if data is not None or schema_file is not None:
-            raise click.UsageError("--schema and --data need each other: give both, or neither")
+            raise click.UsageError("--schema and --data must be used together: give both or neither")
         if rows is not None:
             raise click.UsageError("--rows needs --data")
         return None

@@ -35,7 +35,7 @@ class _Options(NamedTuple):
         return [name for name in names if getattr(self, name) is not None]
 
 
-@click.command(short_help="Compute what privacy parameters promise, or which ones a promise needs.")
+@click.command(short_help="Compute the guarantee of privacy parameters, or the parameters for a guarantee.")
 @click.option("--k", type=int, help="Sampling: minimum number of rows of a published group.")
 @click.option("--sample-rate", type=float, help="Sampling: probability that a row is kept.")
 @click.option("--epsilon", type=float, help="Sampling: epsilon of one window.")
@@ -56,7 +56,7 @@ class _Options(NamedTuple):
 @json_option
 @click.pass_context
 def budget(context: click.Context, /, as_json: bool, **options: int | float | None) -> None:
-    """Compute what privacy parameters promise, or which ones a promise needs. Reads no data.
+    """Compute the guarantee of privacy parameters, or the parameters for a guarantee. Reads no data.
 
     \b
     Sampling: rows are sampled, groups below k are suppressed (Theorem 2 of CASTLEGUARD).
@@ -91,7 +91,7 @@ def _answer(asked: _Options) -> "Answer":
         first, second = (_option(asked.given(*names)[0]) for names in questions[:2])
         _refuse(f"{first} and {second} belong to different questions: ask one at a time")
     if not questions:
-        _refuse("no question: run `castleguard budget` without options to see examples")
+        _refuse("nothing to compute: run `castleguard budget` without options to see examples")
     if questions == [_SAMPLING]:
         return _answer_sampling(asked)
     if questions == [_NOISE]:

@@ -117,7 +117,7 @@ def answer_epsilon(*, k: int, sample_rate: float, dp_delta: float) -> Solved:
 
 
 def _promises(sample_rate: float, parameters: Callable[[bool], tuple[int, float]]) -> tuple[Promise, Promise]:
-    """Promises by Theorem 2 and by the smallest delta; `parameters` gives k and epsilon, and is told which is meant."""
+    """Promises by Theorem 2 and by the smallest delta; `parameters(tight)` returns k and epsilon."""
 
     def promise(tight: bool) -> Promise:
         k, epsilon = parameters(tight)
@@ -180,11 +180,11 @@ def answer_noise(*, phi: float | None, distance: float | None, probability: floa
 
 
 def answer_rows(*, epsilon: float, rows: int, total_delta: float | None) -> Answer:
-    """Privacy loss of one person with that many rows, by every bound that applies."""
+    """Privacy loss of one person with `rows` rows, by every bound that applies."""
     total = total_delta or 0.0
     losses = _losses(epsilon=epsilon, times=rows, dp_delta=0.0, total_delta=total)
     sentence = f"A person with {_several(rows, 'row')} of epsilon {epsilon:g} each loses {_smallest(losses)}"
-    sentence += ". With --delta more bounds apply." if total == 0 else f", with a total delta of {total:g}."
+    sentence += ". With --delta, more bounds apply." if total == 0 else f", with a total delta of {total:g}."
     figures = {"asked": "rows", "row_epsilon": epsilon, "rows": rows, "total_delta": total, **_figures(losses)}
     return Answer("\n\n".join([_wrap(sentence), _losses_table(losses), _wrap(VALUES_ONLY)]), figures)
 
@@ -235,7 +235,7 @@ def _grid(
     cell: Callable[[float, float], str],
     without: str,
 ) -> str:
-    """Table of answers for neighbouring parameters; `without` explains the dash for no answer."""
+    """Table of answers for neighbouring parameters; `without` explains the dash in cells without an answer."""
 
     def try_cell(row: float, column: float) -> str:
         try:

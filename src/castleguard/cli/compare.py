@@ -42,7 +42,7 @@ def compare(
     data: Path, schema_file: Path, methods: str | None, as_json: bool, k: int, delay: int, l: int, **options: Any
 ) -> None:
     """Publish the rows of DATA with several methods in memory, and print the loss of each, its promise, and the broken
-    promises found in its output. Nothing is written: the output of the other methods passes no gate.
+    promises found in its output. Nothing is written: the gate does not check the output of other methods.
 
     "loss" covers all rows and counts a suppressed row as 1; "publ. loss" covers published rows only. A method that
     does not support the schema is listed with the reason.
@@ -83,9 +83,9 @@ def lines(found: "Compared") -> str:
     ]
     notes = [f"promises {found.method.promise}", *measured.notes]
     if measured.error is not None:
-        notes.append(f"a value is {measured.error:.4f} of its domain away from the true one, on average")
+        notes.append(f"published values are off by {measured.error:.4f} of their domain on average")
     broken = [f"{count:,} {what}" for what, count in measured.broken.items()]
-    notes.append(f"FOUND: {'; '.join(broken)}" if broken else "found nothing broken")
+    notes.append(f"FOUND: {'; '.join(broken)}" if broken else "no broken promise found")
     return "\n".join([_line(name, cells), *(f"  {note}" for note in notes)])
 
 

@@ -30,7 +30,7 @@ from castleguard.cli.file_options import (
     "--numbers",
     type=click.Choice(["bounds", "interval", "midpoint"]),
     default="bounds",
-    help="Form of the published ranges: two columns, one text or the midpoint.",
+    help="Form of the published ranges: two columns, one string or the midpoint.",
 )
 @published_formulas_option
 @overwrite_option
@@ -44,7 +44,7 @@ def cuts(
     formulas: str | None,
     overwrite: bool,
 ) -> None:
-    """Choose where to cut the quasi-identifiers so that similar rows go to the same of N shards.
+    """Choose where to cut the quasi-identifiers into N shards so that similar rows go to the same shard.
 
     PUBLISHED are files, or folders of files, that castleguard published earlier with this schema: the shards then get
     about the same number of rows each, and few published groups are cut. Without PUBLISHED the declared domain is

@@ -59,7 +59,7 @@ def drain(
     if changing:
         check_letters_are_gone(job)  # first of all; the drain may still write dead letters of the last commit
     if not has_committed(job) and not (changing and job.checkpoint.path.exists()):
-        raise UsageError(f"nothing to drain: {job.checkpoint.path} holds no commit, the job has not run yet")
+        raise UsageError(f"nothing to drain: {job.checkpoint.path} holds no commit because the job has not run yet")
     made = make_job(job, allow_duplicates=allow_duplicates)
     outcome = made.drain(drop_window=drop_window)
     if changing:

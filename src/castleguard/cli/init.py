@@ -24,7 +24,7 @@ _LINES = "check the number of values, the quotes and the encoding (UTF-8)"
 def init(data: Path, output: Path, overwrite: bool) -> None:
     """Read the first 10,000 rows of DATA and write a job file in which every role, domain and parameter is a guess.
 
-    DATA is a file, a folder, or a pattern such as 'trips/*.csv' (quoted, or the shell expands it). If it stands for
+    DATA is a file, a folder, or a pattern such as 'trips/*.csv' (quote it, or the shell expands it). If it stands for
     several files, init reads the first one by name, and the job reads all of them.
 
     Only you know what a column means and what is public about it. All other commands refuse the file until you set

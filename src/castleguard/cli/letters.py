@@ -30,7 +30,7 @@ def letters(job_file: Path, name: str | None, file: Path | None) -> None:
     if file is None:
         if job.spark is not None:
             raise ConfigError(
-                f"{job.path}  is a job for Spark, which has no dead letters: look into outcome=rejected of its output"
+                f"{job.path}  is a job for Spark, which has no dead letters: see outcome=rejected in its output"
             )
         if job.dead_letter is None:
             raise ConfigError(

@@ -22,11 +22,15 @@ from castleguard.cli.file_options import (
 @schema_option
 @link_option
 @click.option("--k", type=click.IntRange(min=1), help="The promised k, to judge group sizes.")
-@defaulted("--queries", type=click.IntRange(min=0), default=5000, help="Count queries per window; 0 skips them.")
+@defaulted(
+    "--queries", type=click.IntRange(min=0), default=5000, help="Number of count queries per window; 0 skips them."
+)
 @defaulted("--selectivity", type=float, default=0.1, help="Share of rows that a query selects.")
 @click.option("--window", type=click.IntRange(min=1), help="Rows per window.  [default: all rows]")
 @defaulted("--sample-rate", type=float, default=1.0, help="Share of rows that was sampled.")
-@click.option("--label", metavar="COLUMN", help="Train classifiers to predict it; needs --link and scikit-learn.")
+@click.option(
+    "--label", metavar="COLUMN", help="Train classifiers to predict this column; needs --link and scikit-learn."
+)
 @defaulted("--runs", type=click.IntRange(min=1), default=3, help="Training runs per classifier.")
 @defaulted("--seed", type=click.IntRange(min=0), default=0, help="Seed of queries and training.")
 @published_formulas_option

@@ -239,7 +239,7 @@ def closing_text(job: "Job", outcome: str, *, dry_run: bool = False, site: bool 
 
 BEFORE = """\
 The numbers cover the whole job. The promise covers rows since the job was last drained or finished; for earlier
-rows, the promise of the job file of that time holds."""
+rows, the promise of the job file at that time holds."""
 
 
 def rejected_share(job: "Job") -> float:

@@ -55,8 +55,8 @@ def simulate(
     all rows, and sites that do not cooperate.
 
     All of them use the same parameters. The delay counts rows of a site, so the site with all rows has less time. A
-    suppressed row counts as a loss of 1. The seed makes all random choices predictable: OUT is for experiments, do not
-    publish it. `castleguard compare --methods dcastle-paper` runs the protocol as printed in its paper.
+    suppressed row counts as a loss of 1. The seed makes all random choices predictable: OUT is for experiments only;
+    do not publish it. `castleguard compare --methods dcastle-paper` runs the protocol as printed in its paper.
     """
     if output is None and formulas is not None:
         raise click.UsageError("--formulas needs --output with a CSV file")

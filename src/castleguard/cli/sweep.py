@@ -45,7 +45,7 @@ def sweep(
     chart and a recommendation to the folder OUT.
 
     Every parameter takes several values: --k 5,10,20. So does --algorithm, with parameters that all of them have. The
-    published rows are checked and discarded. Run the same command again after an interruption to do the rest.
+    published rows are checked and discarded. Run the same command again after an interruption to finish the sweep.
     """
     from castleguard.cli.signals import Interrupted, interruption_message
     from castleguard.jobs.load import load_schema

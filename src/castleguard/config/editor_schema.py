@@ -29,7 +29,7 @@ _DESCRIPTIONS = {
     "sink": "Where published rows go: the type of a connector and its options.",
     "sites": "The sites that publish one stream together; each runs `castleguard site` with the same file.",
     "spark": "How rows are spread over shards in Apache Spark; run the job with `castleguard spark`.",
-    "numbers": "Publish a range as two columns, as one text or as its midpoint.",
+    "numbers": "Publish a range as two columns, as one string or as its midpoint.",
 }
 _VARIABLE = {"$ref": "#/definitions/variable"}
 _NESTED = ("anyOf", "oneOf")

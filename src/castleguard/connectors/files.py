@@ -28,7 +28,7 @@ class FileSourceOptions:
     follow: bool = False
     """Wait for new files in the folder, or for the pattern, without end."""
     batch_rows: int = 65536
-    """Most rows that are read at once."""
+    """Maximum number of rows per read."""
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""

@@ -36,7 +36,7 @@ class StdinOptions:
 
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     batch_rows: int = 65536
-    """Most rows that are read at once."""
+    """Maximum number of rows per read."""
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""

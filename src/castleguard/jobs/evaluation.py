@@ -43,10 +43,10 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
     """Audit a publication against its original: recount every group and run the known attacks.
 
     `original`, `published` and `population` are frames or paths. `link` names a row-number column of both; without it
-    the audit can find a broken promise, but cannot prove a kept one. `population` is a table of all persons who may be
-    in the data. `threshold`: persons with a higher risk are counted. `attack_runs`: guesses in the attack that counts
-    rows. `observed_rows`: rows published again for the observer who knows arrival times, at least four delays; 0 skips
-    it. `formulas`: the option that published CSV was written with.
+    the audit can find a broken promise, but cannot prove that a promise was kept. `population` is a table of all
+    persons who may be in the data. `threshold`: persons with a higher risk are counted. `attack_runs`: guesses in the
+    attack that counts rows. `observed_rows`: rows published again for the observer who knows arrival times, at least
+    four delays; 0 skips it. `formulas`: the option that published CSV was written with.
     """
     return _audit(
         _Original(original),

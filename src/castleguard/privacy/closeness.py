@@ -66,7 +66,7 @@ class Closeness:
         default="the delay, at most 1000; 0 if the reference is public",
     )
     alpha: float = parameter(
-        1.0, "Pseudocount of every value of a running reference, the missing one too (Dirichlet).", above=0
+        1.0, "Pseudocount of every value of a running reference, including the missing value (Dirichlet).", above=0
     )
 
     def __post_init__(self) -> None:

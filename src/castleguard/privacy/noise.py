@@ -113,7 +113,7 @@ class Noise:
         for name, mine in self.snapshot().items():
             theirs = arrays.get(name)
             if theirs is None or theirs.shape != mine.shape or theirs.dtype != mine.dtype:
-                raise SnapshotError(f"the snapshot does not fit this noise: {name} is missing or of another shape")
+                raise SnapshotError(f"the snapshot does not fit this noise: {name} is missing or has another shape")
             if name == "key_positions" and ((theirs < 0) != (mine < 0)).any():
                 raise SnapshotError("the snapshot does not fit this noise: it has keys for other draws")
         self._draws, self._coin_draws = (

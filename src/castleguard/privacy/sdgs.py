@@ -1,7 +1,7 @@
 """Delta of sampling with suppression: (k, beta)-SDGS by Theorem 2 of CASTLEGUARD, and its inverses.
 
-SDGS keeps every row with probability beta (`sample_rate`), generalises the rest by a rule that does not depend on the
-data, and publishes a group only if it has k rows (Li, Qardaji and Su 2012). This is (epsilon, delta)-differentially
+SDGS keeps every row with probability beta (`sample_rate`), generalises the kept rows by a rule that does not depend on
+the data, and publishes a group only if it has k rows (Li, Qardaji and Su 2012). This is (epsilon, delta)-differentially
 private for adding or removing one row, where delta is
 
     d(k, beta, eps) = max over n >= ceil(k/gamma - 1) of P[Bin(n, beta) > gamma n],   gamma = 1 - (1-beta) exp(-eps),
@@ -10,8 +10,8 @@ and n is the number of rows of the group before sampling. `sdgs_delta` is this v
 delta that holds for the same algorithm. The theorem covers SDGS only, not algorithms whose groups depend on the data,
 such as CASTLEGUARD as printed.
 
-Both maxima run over infinitely many n, and neither is always at the first. docs/proofs/accounting.md shows that only a
-few n can attain them, and when it is safe to stop.
+Both maxima run over infinitely many n, and neither is always at the smallest n. docs/proofs/accounting.md shows that
+only a few n can attain them, and when it is safe to stop.
 """
 
 import math
@@ -179,7 +179,7 @@ def min_epsilon(*, k: int, sample_rate: float, dp_delta: float, tight: bool = Fa
 def _sampling(rate: float, epsilon: float) -> _Sampling:
     """Quantities for an epsilon that is smaller by one part in 10**12, which can only raise delta.
 
-    So rounding never loses a tie: whether n counts depends on whether gamma n is a whole number.
+    Rounding therefore never loses a tie: whether n counts depends on whether gamma n is a whole number.
     """
     epsilon *= 1 - _TIE
     gained = (1 - rate) * -math.expm1(-epsilon)

@@ -76,7 +76,7 @@ class Axis:
         return np.array([leaf for leaf in children if first < leaf <= last], dtype=np.int64)
 
     def parts(self, first: int, last: int) -> tuple[int, ...]:
-        """First cells of the parts of a range: two halves of a number, the children of a node. One part: no cut."""
+        """First cells of the parts of a range: two halves of a number, or the children of a node; one if uncut."""
         if isinstance(self.role, Categorical):
             return (first, *self.places(first, last).tolist())
         return (first,) if first == last else (first, (first + last + 1) // 2)

@@ -45,7 +45,7 @@ class Grid:
         """Sorted edges from `lower` to `upper`, both included; read-only."""
         edges = np.append(self._edges_below_upper(), float(self.upper))
         if np.any(np.diff(edges) <= 0):
-            raise SchemaError("step is too small for bounds of this size: a float64 cannot tell its edges apart")
+            raise SchemaError("step is too small for bounds of this size: some of its edges are equal as float64")
         edges.flags.writeable = False
         return edges
 
@@ -64,7 +64,7 @@ def make_grid(lower: Bound, upper: Bound, step: Step | None) -> Grid:
     """Grid of a declared domain. Raises SchemaError with the reason; the caller adds the column."""
     kind = kind_of(lower)
     if kind_of(upper) != kind:
-        raise SchemaError(f"lower is a {kind} and upper is a {kind_of(upper)}: use two of the same kind")
+        raise SchemaError(f"lower is a {kind} and upper is a {kind_of(upper)}: use the same kind for both")
     low, high = coded(lower), coded(upper)
     if low > high:
         raise SchemaError(f"lower must not be above upper, got {lower} and {upper}")
@@ -75,13 +75,13 @@ def make_grid(lower: Bound, upper: Bound, step: Step | None) -> Grid:
     grid = Grid(kind, low, high, spacing)
     if grid.cells >= MAX_EDGES:
         raise SchemaError(
-            f"step {step} makes {grid.cells + 1} published bounds, at most {MAX_EDGES}: use a larger step"
+            f"step {step} makes {grid.cells + 1} published bounds, more than {MAX_EDGES}: use a larger step"
         )
     return grid
 
 
 def kind_of(bound: Bound) -> Kind:
-    """Kind of a bound: number, date or timestamp (in Python a datetime is a date, here it is not)."""
+    """Kind of a bound: number, date or timestamp (a datetime is not a date here, although it is in Python)."""
     if isinstance(bound, dt.datetime):
         return "timestamp"
     if isinstance(bound, dt.date):
@@ -130,7 +130,7 @@ def resolution(values: NDArray[np.float64]) -> float | None:
 
 
 def _default_step(kind: Kind, width: Fraction, whole: bool) -> Fraction:
-    """A hundredth of the domain, rounded up to a whole number, day or second if the bounds are such."""
+    """A hundredth of the domain, rounded up to a whole number, day or second for whole, date or timestamp bounds."""
     hundredth = width / 100
     unit = 1_000_000 if kind == "timestamp" else 1
     if kind != "number" or whole:

@@ -1,7 +1,7 @@
 """Offers: the rows that a site lends to releases of other sites.
 
 Offered rows are locked: they leave their cluster, and return only when the log says that the release was aborted. An
-overdue release is looked up on the log: the message about its decision may be lost.
+overdue release is looked up in the log: the message about its decision may have been lost.
 """
 
 from typing import Any
@@ -101,7 +101,7 @@ class Offers:
     def look_up(self, settled: Settled) -> None:
         """Look up offers whose release is overdue.
 
-        If the message about the decision is lost, the rows would stay locked until they are due, or forever if no more
+        If the message about the decision was lost, the rows would stay locked until they are due, or forever if no more
         rows arrive. If the log has no record, the answer may be lost and is sent again; a coordinator that no longer
         knows the release replies with Decided.
         """
@@ -132,10 +132,10 @@ class Offers:
         self._end(offer, verdict, settled)
 
     def _abort(self, offer: Offer) -> Verdict:
-        """Write an abort for the release of an offer, unless it is decided; return the verdict that stands.
+        """Write an abort for the release of an offer, unless it is decided; return the final verdict.
 
-        Raises UnavailableError, also where the log must not be used: before the time is known, and when its record may
-        have expired.
+        Raises UnavailableError if the log is unavailable or must not be used: before the time is known, and when its
+        record may have expired.
         """
         if not offer.sent:  # no other site has the rows
             return ABORT

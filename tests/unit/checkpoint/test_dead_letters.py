@@ -96,7 +96,7 @@ def test_file_without_letters_is_refused_and_unchanged(tmp_path: Path, cipher: C
     path = tmp_path / "tickets.csv"
     path.write_bytes(content)
     path.chmod(0o644)
-    with pytest.raises(OutputError, match=r"tickets\.csv does not hold dead letters: name another file"):
+    with pytest.raises(OutputError, match=r"tickets\.csv does not hold dead letters: choose another file"):
         DeadLetters(path, cipher=cipher)
     assert path.read_bytes() == content
     assert stat.S_IMODE(path.stat().st_mode) == 0o644

@@ -106,7 +106,7 @@ def test_one_run_is_the_quick_way(run: Run) -> None:
     ("options", "sentence"),
     [
         ("--claim-delta 0.1", "--claim-delta needs --claim-epsilon"),
-        ("--data rows.csv", "--schema and --data need each other"),
+        ("--data rows.csv", "--schema and --data must be used together"),
         ("--rows 50", "--rows needs --data"),
         ("--runs 5", "--runs"),
         ("--one-run 5 --html report.html", "--one-run uses synthetic rows and writes no report"),

@@ -157,8 +157,8 @@ def test_rows_without_a_delta_add_up(run: Run) -> None:
 @pytest.mark.parametrize(
     ("question", "sentence"),
     [
-        ("--delta 1e-6", "no question"),
-        ("--json", "no question"),
+        ("--delta 1e-6", "nothing to compute"),
+        ("--json", "nothing to compute"),
         ("--k 20", "--sample-rate is missing"),
         ("--sample-rate 0.1 --k 20", "give two of --k, --epsilon and --delta: the third is the answer"),
         ("--sample-rate 0.1 --k 9 --epsilon 1 --delta 0.1", "remove one of --k, --epsilon and --delta"),

@@ -47,7 +47,7 @@ def test_every_method_has_lines_with_its_promise_and_findings(run: Run, data: Pa
     assert outcome.out.count("  promises ") == 10
     assert "  FOUND: 159 rows too late" in lines
     assert any(line.startswith("  2 sites sent ") for line in lines)
-    assert "of its domain away from the true one" in outcome.out
+    assert "of their domain on average" in outcome.out
 
 
 def test_chosen_methods_as_json(run: Run, data: Path) -> None:

@@ -85,10 +85,11 @@ def test_every_column_is_explained(explain: Callable[..., str]) -> None:
     text = explain(POLICIES["castle"])
     for part in (
         "from csv (path",
-        "age (quasi-identifier) -> age_min, age_max (whole number): a range such as 35 and 45, from 0 to 110",
+        "age (quasi-identifier) -> age_min, age_max (whole number): a range such as 35 to 45, from 0 to 110",
         "arrived (quasi-identifier) -> arrived_min, arrived_max (timestamp)",
         "distance_km (quasi-identifier) -> distance_km_min, distance_km_max (number)",
-        "clinic (quasi-identifier) -> clinic (text): one of 4 labels such as Coast, or * where a group differs",
+        "clinic (quasi-identifier) -> clinic (text): one of 4 labels such as Coast, or * if the labels in a "
+        "group differ",
         "diagnosis (sensitive) -> diagnosis: published as it is",
         "patient (person) -> dropped: identifies the person of a row, and is never published",
         "A range of numbers includes its lower bound and excludes its upper bound, except at the end of the domain, "
@@ -121,7 +122,7 @@ def test_columns_that_clamp_are_named(explain: Callable[..., str], policy: str) 
         ("castleguard", [], ["Without max_wait, rows wait as long as the source is silent", "randomised first",
                              "new noise, which spends their budget again", "No row is rejected for its values"]),
         ("sdgs", [], ["A row waits for the end of its window, 200 rows.", "one of its declared values, as it is"]),
-        ("doca", [], ["the noisy mean of a group of values", "as often as noisy counts say", "Up to 100 rows"]),
+        ("doca", [], ["the noisy mean of a group of values", "repeated by its noisy count", "Up to 100 rows"]),
         ("paper", [], ["when 100 more rows have arrived", "the range of its group's own values, both ends included"]),
     ],
 )  # fmt: skip

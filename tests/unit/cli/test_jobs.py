@@ -83,7 +83,7 @@ def test_the_promise_does_not_cover_rows_of_an_earlier_policy(run: Run, folder: 
     (folder / "job.yaml").write_text(JOB.replace("k: 5", "k: 20"))
     outcome = run("run", "job.yaml")
     assert "at least 20 distinct persons" in outcome.out
-    assert "the promise of the job file of that time holds" in outcome.out
+    assert "the promise of the job file at that time holds" in outcome.out
 
 
 def test_the_books_never_stand_among_published_rows(folder: Path) -> None:
@@ -428,7 +428,7 @@ def test_a_job_that_never_ran_has_nothing_to_drain(run: Run, folder: Path) -> No
     for arguments in ([], ["--no-key"]):
         outcome = run("drain", "job.yaml", *arguments)
         assert outcome.code == 1
-        assert "nothing to drain: state.db holds no commit, the job has not run yet" in outcome.err
+        assert "nothing to drain: state.db holds no commit because the job has not run yet" in outcome.err
         assert outcome.out == ""
     assert sorted(folder.iterdir()) == before
 

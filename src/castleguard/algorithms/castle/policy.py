@@ -1,4 +1,4 @@
-"""CASTLE policy: privacy criteria, delay, and the reading of the paper's open points."""
+"""CASTLE policy: privacy criteria, delay, and choices that the paper leaves open."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -36,7 +36,7 @@ _PAIRS_PER_BOX = 64  # pairs remembered per reusable box, on average
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Reading of the paper's open points. None of them affects the guarantee; see docs/concepts/castle.md."""
+    """Choices that the paper leaves open. None of them affects the guarantee; see docs/concepts/castle.md."""
 
     tie_break: Literal["oldest", "random"] = field(metadata=declare("Choice between equally good clusters."))
     containment: Literal["generalisation", "interval"] = field(
@@ -49,10 +49,10 @@ class Reading:
         metadata=declare("Which row represents a person in split^l.")
     )
     merge: Literal["diversity_aware", "paper"] = field(
-        metadata=declare("Whether a merge that lacks only l prefers new values among equally near clusters.")
+        metadata=declare("Whether merging a cluster that lacks only l prefers new values among equally near clusters.")
     )
     first_threshold: float = parameter(
-        0.0, "Threshold before the first publication: 0 opens clusters, 1 fills one.", least=0, most=1
+        0.0, "Threshold before the first publication: 0 opens new clusters, 1 fills the first one.", least=0, most=1
     )
 
     def __post_init__(self) -> None:
@@ -81,14 +81,20 @@ class Castle(GroupPolicy):
     summary: ClassVar[str] = "k-anonymous groups of true rows"
 
     delay: int = field(metadata=declare_delay(DELAY_HELP, symbol="CASTLE's delta"))
-    max_clusters: int = parameter(50, "Open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b")
-    loss_window: int = parameter(
-        100, "Published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"
+    max_clusters: int = parameter(
+        50, "Maximum number of open clusters.", least=1, symbol="CASTLE's beta, CASTLEGUARD's b"
     )
-    max_reusable: int = parameter(1000, "Generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega")
+    loss_window: int = parameter(
+        100, "Number of recently published clusters whose mean loss is the threshold.", least=1, symbol="CASTLE's mu"
+    )
+    max_reusable: int = parameter(
+        1000, "Maximum number of generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega"
+    )
     reusable_age: int | None = parameter(None, "Arrivals after which a generalisation is no longer reused.", least=0)
-    mode: Mode = parameter("strict", "strict keeps the promise where the paper loses it; paper decides as printed.")
-    reuse: Reuse = parameter("paper", "Whether a late row may join a published group (paper), or is merged (off).")
+    mode: Mode = parameter(
+        "strict", "strict keeps the promise where the paper breaks it; paper follows the paper as printed."
+    )
+    reuse: Reuse = parameter("paper", "Whether a late row may join a published group (paper) or is merged (off).")
     suppression: Suppression | None = parameter(
         None,
         "What happens to a row that fits no cluster: root publishes it at the root, drop suppresses it, generalise "
@@ -96,13 +102,15 @@ class Castle(GroupPolicy):
         default="by mode: root or generalise",
     )
     order: Order | None = parameter(
-        None, "Order of the rows of a release; input: of all rows.", default="by mode: shuffled or arrival"
+        None,
+        "Order of the rows of a release; input keeps the input order of all rows.",
+        default="by mode: shuffled or arrival",
     )
-    l_per: CountedPer = parameter("row", "person: l different persons must each have a value of their own.")
+    l_per: CountedPer = parameter("row", "person: the l distinct values must be held by l different persons.")
     diversity: Diversity = field(default="distinct", metadata=DIVERSITY)
     c: float | None = field(default=None, metadata=RECURSIVE_C)
     closeness: Closeness | None = field(default=None, metadata=CLOSENESS)
-    reading: Reading | None = parameter(None, "How open points of the paper are read.", default="by mode")
+    reading: Reading | None = parameter(None, "Choices that the paper leaves open.", default="by mode")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +126,7 @@ class Castle(GroupPolicy):
     def remembered_pairs(self) -> int:
         """Published (person, value) pairs that engine and gate remember per sensitive column, if criteria need them.
 
-        All rows that can be pending fit; when the limit is exceeded, everything is forgotten.
+        The limit covers all rows that can be pending; when it is exceeded, all pairs are forgotten.
         """
         return self.delay + 1 + _PAIRS_PER_BOX * self.max_reusable
 

@@ -49,16 +49,16 @@ class Castleguard(Castle):
     phi: float | None = parameter(None, "Strict: epsilon of every column. Paper: noise of scale R/phi.", above=0)
     epsilon: float | None = parameter(
         None,
-        "Strict: epsilon of a row, split over its columns. Paper: the epsilon at which Theorem 2 is shown.",
+        "Strict: epsilon of a row, split over its columns. Paper: epsilon at which the delta of Theorem 2 is shown.",
         above=0,
     )
     weights: Mapping[str, float] | None = field(default=None, metadata=WEIGHTS)
     rows_per_person: int | None = parameter(
-        None, "Strict: rows of a person that are used in any window; the others are left out.", least=1
+        None, "Strict: maximum number of rows of a person used in any window; the others are left out.", least=1
     )
     window: float | None = parameter(
         None,
-        "Window of the ledger of persons.",
+        "Window in which the rows of a person are counted.",
         above=0,
         unit="seconds",
         unit_from="window_unit",
@@ -67,7 +67,7 @@ class Castleguard(Castle):
     window_unit: WindowUnit = parameter("seconds", "Unit of the window.")
     dp_delta: float = parameter(
         1e-6,
-        "Delta at which ways to compose a person's rows are compared; 0 allows only the plain sum.",
+        "Delta at which composition bounds for the rows of a person are compared; 0 allows only the plain sum.",
         least=0,
         below=1,
     )
@@ -75,14 +75,14 @@ class Castleguard(Castle):
         None, "Paper: what the delay counts; time also ends a wait after max_wait seconds.", default="arrivals"
     )
     range_floor: float = parameter(
-        0.0, "Paper: least range that noise is made for; 0 as printed leaves the first row without noise.", least=0
+        0.0, "Paper: smallest range used to scale noise; 0, as printed, leaves the first row without noise.", least=0
     )
     noise: Literal["here", "edge"] = parameter(
-        "here", "Strict: edge if rows arrive randomised, by a Randomiser with the same parameters."
+        "here", "Strict: edge if rows arrive already randomised by a Randomiser with the same parameters."
     )
 
     grouping: Literal["castle", "citadel"] = parameter(
-        "castle", "Strict: what groups the noisy rows; citadel grows narrow groups, each release by itself."
+        "castle", "Strict: algorithm that groups the noisy rows; citadel forms narrow groups within each release."
     )
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from castleguard.kernels.state import State
 from castleguard.schema.roles import Categorical, Numeric, Schema
 
 _MOST_LEAVES = 1024  # of a category whose losses are computed per leaf, not per row
-_WHOLE = 16  # groups per tree, if enough rows are pending: rarely do all of them together fail a criterion
+_WHOLE = 16  # groups per tree, if enough rows are pending; all of them together rarely fail a criterion
 _SUPPRESSION = {"drop": names.DROP, "root": names.ROOT_GROUP}
 
 

@@ -48,11 +48,11 @@ class Citadel(GroupPolicy):
         "off", "narrow: a due row may join a narrow box of an earlier release, and then leaves alone."
     )
     slack: float = parameter(
-        0.2, "By how much such a box may be wider than the narrowest; 1 is twice as wide.", least=0
+        0.2, "How much wider than the narrowest box such a box may be; 1 means twice as wide.", least=0
     )
-    max_reusable: int = parameter(10_000, "Boxes kept for narrow reuse.", least=1)
+    max_reusable: int = parameter(10_000, "Maximum number of boxes kept for narrow reuse.", least=1)
     suppression: Suppression = parameter(
-        "root", "Fate of a row that finds no group: root publishes it at the root, drop suppresses it."
+        "root", "What happens to a row that finds no group: root publishes it at the root, drop suppresses it."
     )
     order: Order | None = parameter(
         None, "Order of the rows of a release: only shuffled keeps the promise.", default="shuffled"

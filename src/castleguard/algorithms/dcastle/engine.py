@@ -70,7 +70,8 @@ class MemberEngine(CastleEngine):
     def readmit(self, positions: Positions) -> None:
         """Readmit withdrawn rows that are not due yet. Unless they are too few, they form a new cluster.
 
-        They are close to one another, and the oldest is due soon: in another cluster it would take that cluster along.
+        They are close to one another, and the oldest is due soon: in an existing cluster, it would force out the
+        whole cluster.
         """
         assert not positions.size or int(positions.min()) + self._settings.delay >= self.arrivals
         together = 4 * np.unique(self.persons(positions)).size >= self._settings.k
@@ -88,7 +89,7 @@ class MemberEngine(CastleEngine):
         return box[0], box[1], float(loss)
 
     def around_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
-        """Published box around published bounds, which are edges and labels already, and its loss."""
+        """Published box around bounds that are already published edges and labels, and its loss."""
         box = np.empty((2, lower.size))
         loss = kernels.around_published(self._state, lower, upper, box)
         return box[0], box[1], float(loss)

@@ -35,16 +35,16 @@ class Dcastle(Castle):
     sites: int = field(metadata=declare("Number of sites.", least=1, symbol="dCASTLE's n"))
     share_threshold: int | None = parameter(
         None,
-        "Persons that a cluster must have before other sites are told its box. The paper's ceil(k / sites) tells "
-        "them the ranges of very few persons.",
+        "Persons that a cluster must have before its box is sent to other sites. The paper's ceil(k / sites) "
+        "reveals the ranges of very few persons.",
         least=1,
         default="k",
     )
-    reserve: float = parameter(0.25, "Share of the delay that is kept for agreeing with other sites.", above=0, below=1)
+    reserve: float = parameter(0.25, "Share of the delay reserved for agreement with other sites.", above=0, below=1)
     k_scope: Scope = parameter(
         "global",
-        "Whether k and l hold for the output of all sites together, or also for what each site writes: then a box "
-        "that another site has published is not reused.",
+        "Whether k and l hold for the output of all sites together (global), or also for that of each site "
+        "(per_site), which does not reuse boxes published by other sites.",
     )
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class Dcastle(Castle):
         if self.criteria.judges_shape or self.l_per == "person":
             raise PolicyError(
                 "dcastle promises k persons and l distinct values: entropy, recursive diversity, closeness and "
-                "l_per='person' need rows that do not leave their site"
+                "l_per='person' would need rows that do not leave their site"
             )
         if self.chosen_order == "input":
             raise PolicyError("order='input' cannot be kept across sites: use 'shuffled' or 'arrival'")

@@ -75,9 +75,9 @@ def run_sizes(rows: int, k: int) -> Ints:
 class WindowNoise:
     """Noise keyed by the contents of a window: the same rows get the same noise, different rows independent noise.
 
-    A restored stream may cut its windows elsewhere, by a flush or by the clock. If noise depended on the window number
-    alone, two sums would get the same noise, and their difference would be exact. The key is replaced after each
-    release, so a snapshot does not contain the keys of released windows.
+    A restored stream may cut its windows at other rows, by a flush or by the clock. If noise depended on the window
+    number alone, two sums would get the same noise, and their difference would be exact. The key is replaced after
+    each release, so a snapshot does not contain the keys of released windows.
     """
 
     def __init__(self, mechanisms: Sequence[Mechanism], *, key: NDArray[np.uint32]) -> None:
@@ -175,8 +175,8 @@ def fit_counts(counts: Ints, rows: int) -> Ints:
     """Non-negative integers nearest to `counts` that sum to `rows`.
 
     The same amount is subtracted from all counts that stay positive (the projection onto the simplex), or added to all;
-    remainders go to the largest fractions, the smaller label first. If few of many labels occur, this removes most of
-    the noise, where scaling would keep it.
+    remainders go to the largest fractions, the smaller label first. If only a few of many labels occur, this removes
+    most of the noise; scaling would keep it.
     """
     amount = _excess(counts, rows)
     # (counts - amount) as multiples of 1 / denominator: integers throughout, so that ties are exact.

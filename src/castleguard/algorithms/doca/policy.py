@@ -1,4 +1,4 @@
-"""DOCA policy: noisy means of groups of rows, as printed or with a claim that holds.
+"""DOCA policy: noisy means of groups of rows, as printed or with a valid privacy claim.
 
 Leal, Vidal, Machado: Anonimização de Streaming de Dados em DOCA, 2018. The paper's claim of differential privacy does
 not hold, because its groups depend on the data; strict mode forms groups for which it does (docs/proofs/doca.md).
@@ -50,17 +50,17 @@ class Doca(Policy):
 
     epsilon: float = field(
         metadata=declare(
-            "Strict: loss of a row, or of a person in a window, over all columns. Paper: noise of scale sensitivity / "
-            "(size * epsilon).",
+            "Strict: privacy loss of a row, or of a person in a window, over all columns. Paper: noise of scale "
+            "sensitivity / (size * epsilon).",
             above=0,
         )
     )
     delay: int = field(
-        metadata=declare_delay("Strict: rows of a window, at least k. Paper: arrivals after which a row has left.")
+        metadata=declare_delay("Strict: rows per window, at least k. Paper: longest wait of a row, in arrivals.")
     )
     k: int | None = parameter(
         None,
-        "Strict: rows of a run, which share one number. Paper: none.",
+        "Strict: rows per run, which share one published number. Paper: not supported.",
         least=1,
         most=LARGEST_COUNT,
         default="required in strict mode",
@@ -69,15 +69,17 @@ class Doca(Policy):
     weights: Mapping[str, float] | None = field(default=None, metadata=WEIGHTS)
     rows_per_person: int | None = parameter(
         None,
-        "Rows of a person that are used in a window; the others are left out, and the noise grows with it.",
+        "Maximum number of rows of a person used per window; others are left out. The noise grows with this number.",
         least=1,
         most=LARGEST_COUNT,
     )
-    mode: Mode = parameter("strict", "strict has a claim that holds; paper is the published algorithm.")
-    max_clusters: int = parameter(50, "Paper: open clusters.", least=1, most=LARGEST_COUNT, symbol="DOCA's beta")
+    mode: Mode = parameter("strict", "strict has a valid privacy claim; paper is the published algorithm.")
+    max_clusters: int = parameter(
+        50, "Paper: maximum number of open clusters.", least=1, most=LARGEST_COUNT, symbol="DOCA's beta"
+    )
     loss_window: int = parameter(
         100,
-        "Paper: published clusters whose mean loss is the threshold.",
+        "Paper: number of recently published clusters whose mean loss is the threshold.",
         least=1,
         most=LARGEST_COUNT,
         symbol="DOCA's m",
@@ -140,7 +142,7 @@ class Doca(Policy):
             if len(numbers) > 1:
                 names = ", ".join(f"{role.name!r}: ..." for role in numbers)
                 raise SchemaError(
-                    f"sensitivity is one number, and the schema has {len(numbers)} numeric columns: give {{{names}}}"
+                    f"sensitivity is one number, but the schema has {len(numbers)} numeric columns: give {{{names}}}"
                 )
             given = {role.name: given for role in numbers}
         known: Mapping[str, float] = given if isinstance(given, Mapping) else {}
@@ -177,11 +179,11 @@ class Doca(Policy):
     def becomes(self, role: QuasiIdentifier | Sensitive, numbers: "Numbers | None" = None) -> str:
         """Describe in one line how a column is published."""
         if isinstance(role, Sensitive):
-            counted = "as often as noisy counts say" if self.strict else "randomised"
+            counted = "repeated by its noisy count" if self.strict else "randomised"
             return f"one of its declared values, {counted}"
         if isinstance(role, Categorical):
             leaves = role.hierarchy.leaves
-            return f"one of {len(leaves)} labels such as {leaves[0]}, as often as noisy counts say"
+            return f"one of {len(leaves)} labels such as {leaves[0]}, repeated by its noisy count"
         from castleguard.algorithms.words import domain
 
         return f"the noisy mean of a group of values, {domain(role)}"
@@ -212,7 +214,7 @@ class Doca(Policy):
             why_no_delay="Rows wait for the end of their window, which a file does not show.",
             refused_by_sweep=None
             if self.strict
-            else "paper-mode doca claims nothing and has no minimum group size: its error has no risk to compare with",
+            else "paper-mode doca claims nothing and has no minimum group size: no risk can be compared with its error",
         )
 
     def sharded(self, schema: Schema, *, streaming: bool) -> ShardPromise:
@@ -260,7 +262,7 @@ class Doca(Policy):
 
     def _check_strict(self) -> None:
         if self.k is None:
-            raise PolicyError("strict DOCA needs k, the rows that share one number: it has no default")
+            raise PolicyError("strict DOCA needs k, the number of rows that share one published number")
         if self.delay < self.k:
             raise PolicyError(
                 f"delay must be at least k, got delay={self.delay} and k={self.k}: no window could be published"
@@ -284,8 +286,8 @@ class Doca(Policy):
     def _check_windows(self, schema: Schema) -> None:
         if schema.public:
             raise SchemaError(
-                f"strict DOCA publishes no column unchanged, which {', '.join(schema.public)} would be: "
-                f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
+                f"strict DOCA cannot publish {', '.join(schema.public)} unchanged: "
+                f"declare each as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
         from castleguard.schema.levels import check_declared
 
@@ -301,7 +303,7 @@ class Doca(Policy):
         for role in schema.quasi_identifiers:
             answers = (role.null, role.unknown) if isinstance(role, Categorical) else (role.null, role.outside)
             if "root" in answers or (isinstance(role, Numeric) and role.invalid == "root"):
-                raise SchemaError(f"column {role.name!r}: DOCA has no root to publish a row at: use 'reject'")
+                raise SchemaError(f"column {role.name!r}: DOCA cannot publish a row at the root: use 'reject'")
 
     def _promise(self, schema: Schema) -> str:
         labels = any(isinstance(role, Categorical) for role in schema.quasi_identifiers) or bool(schema.sensitive)

@@ -109,7 +109,7 @@ class WindowEngine(WindowedEngine[_Held]):
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Restore a snapshot. One that does not fit is refused as a whole."""
+        """Restore a snapshot; refuse it as a whole if it does not fit."""
         rows = arrays.get("position", self._nothing.position).size
         check_fit(self.snapshot(), arrays, {"position": rows, "levels": rows})
         for name, noise in (("sums", self._numbers.noise), ("counts", self._labels.noise)):

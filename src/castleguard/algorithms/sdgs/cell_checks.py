@@ -1,4 +1,4 @@
-"""Criteria on the released values of a box beyond k: post-processing of released counts, so they cost no privacy.
+"""Criteria beyond k on the released values of a box: post-processing of released counts, so they cost no privacy.
 
 Every row of a window belongs to a different person (or counts as one), so counts of rows are counts of pairs. The
 reference of t-closeness is public, or is computed from the cells of at least k rows of this and earlier windows.

@@ -69,7 +69,7 @@ class SdgsEngine(WindowedEngine[_Held]):
         self._count["window"] = NO_WINDOW if self._by_time else 0
 
     def begin_at(self, arrivals: int) -> bool:
-        """Number the first row `arrivals`, so that windows of rows continue those of an earlier stream."""
+        """Number rows from `arrivals` on, so that windows of rows continue those of an earlier stream."""
         if not self._by_time:
             self._count["window"] = self._policy.window_at(0.0, arrivals)
         return super().begin_at(arrivals)
@@ -132,7 +132,7 @@ class SdgsEngine(WindowedEngine[_Held]):
         return arrays
 
     def restore(self, arrays: Mapping[str, NDArray]) -> None:  # type: ignore[type-arg]
-        """Restore a snapshot. One that does not fit is refused as a whole."""
+        """Restore a snapshot; refuse it as a whole if it does not fit."""
         nothing = self._nothing.position
         rows, nodes = (arrays.get(name, nothing).size for name in ("held_position", "grid_parent"))
         lengths = {f"held_{name}": rows for name in _Held._fields} | {f"grid_{name}": nodes for name in Nodes._fields}

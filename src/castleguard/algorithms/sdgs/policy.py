@@ -43,7 +43,7 @@ class Sdgs(Policy):
 
     k: int = field(
         metadata=declare(
-            "Rows of one window with the same box and sensitive values; fewer are suppressed.",
+            "Minimum number of rows of a window with the same box and sensitive values; smaller cells are suppressed.",
             least=2,
             too_low="k=1 publishes rows unprotected",
         )
@@ -63,7 +63,8 @@ class Sdgs(Policy):
     window: float = field(metadata=declare("Length of a window.", above=0, unit="seconds", unit_from="window_unit"))
     window_unit: WindowUnit = parameter("seconds", "Unit of the window; rows does not hide that a row arrived.")
     unit: Unit = parameter(
-        "person", "What is protected: all rows of a person in one window, of which one takes part; or one row."
+        "person",
+        "What is protected: all rows of a person in one window, of which one is used (person), or one row (row).",
     )
     l: int = parameter(  # as named in the papers
         1, "Distinct values of every sensitive column per published box and window.", least=1
@@ -230,8 +231,8 @@ class Sdgs(Policy):
         """Refuse a schema for which the claim would not hold."""
         if schema.public:
             raise SchemaError(
-                f"SDGS publishes no column unchanged, which {', '.join(schema.public)} would be: "
-                f"declare it as a quasi-identifier or as sensitive, or leave it out of the schema"
+                f"SDGS cannot publish {', '.join(schema.public)} unchanged: "
+                f"declare each as a quasi-identifier or as sensitive, or leave it out of the schema"
             )
         for role in schema.quasi_identifiers:
             if isinstance(role, Numeric) and role.domain is None:

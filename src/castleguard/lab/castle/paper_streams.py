@@ -1,7 +1,7 @@
 """Streams of CASTLE's section 5: Adult, power laws, and Adult with purchases.
 
-Power laws and purchases follow the paper's description of the two programs that it used; their files are unknown. A
-stream is a small value from which another process can make the rows; they are cached there for the next run.
+Power laws and purchases follow the paper's description of the two programs that it used; the original files are
+unknown. A stream is a small value: another process can generate its rows, and caches them for the next run.
 """
 
 from dataclasses import dataclass
@@ -90,7 +90,7 @@ class PowerLaw:
 class Purchases:
     """UCI-Adult joined with transactions: one row per item that a customer buys.
 
-    The first 30,162 customers are the persons of Adult, each further one a random person, as in the paper.
+    The first 30,162 customers are the persons of Adult; each further customer is a random person, as in the paper.
     """
 
     duplicates: int
@@ -99,7 +99,7 @@ class Purchases:
     customers: int = 32_000
     per_customer: float = 1.5
     rows: int = 150_000
-    """Rows after which the stream ends, even within a customer."""
+    """Rows after which the stream ends, even in the middle of a customer."""
     seed: int = 0
 
     def table(self) -> tuple[pa.Table, Schema]:
@@ -142,10 +142,10 @@ def power_law(rows: int, *, alpha: float, largest: int, columns: int, seed: int)
     """(rows, columns) whole numbers v from 1 to `largest`, each with probability c / v^alpha, as genzipf draws them.
 
     c makes the probabilities add up to 1; alpha = 0 is the uniform distribution. Columns do not depend on each other.
-    The same seed draws the same shares for every alpha, so that a curve over alpha does not jump with the draws.
+    The same seed draws the same shares for every alpha, so that the draws add no jumps to a curve over alpha.
     """
     if largest < 1 or columns < 1 or rows < 0 or alpha < 0:
-        raise UsageError("a power law needs largest and columns of at least 1, and no rows or alpha below 0")
+        raise UsageError("a power law needs largest and columns of at least 1, and rows and alpha of at least 0")
     steps = np.cumsum(power_law_shares(alpha, largest))
     drawn = np.random.default_rng(seed).random((rows, columns)) * steps[-1]
     values: NDArray[np.int64] = np.searchsorted(steps, drawn, side="right").astype(np.int64) + 1
@@ -173,16 +173,16 @@ class Transactions(NamedTuple):
 def transactions(
     customers: int, *, per_customer: float, items: float, catalogue: int = 1_000, seed: int
 ) -> Transactions:
-    """Customers with transactions with lists of items, in the manner of the Quest generator (Agrawal, Srikant 1995).
+    """Transactions of customers, each a list of items, similar to those of Quest (Agrawal, Srikant 1995).
 
-    As there, the number of transactions of a customer and the number of distinct items of a transaction are Poisson
+    As in Quest, the number of transactions of a customer and the number of distinct items of a transaction are Poisson
     distributed around `per_customer` and `items`, at least one of each; items have exponentially distributed weights,
     so that some are bought more often. The patterns that Quest hides in the data (sets and sequences of items that
     customers tend to buy together) are left out: CASTLE never looks at the items, only at the number of rows per
     person.
     """
     if customers < 0 or per_customer <= 0 or items <= 0 or catalogue < 10 * items:
-        raise UsageError("transactions need means above 0, ten times as many items to choose from, and some customers")
+        raise UsageError("transactions need means above 0, a catalogue of at least 10 * items, and customers >= 0")
     draw = np.random.default_rng(seed)
     counts = np.maximum(1, draw.poisson(per_customer, customers))
     customer = np.repeat(np.arange(1, customers + 1), counts)

@@ -1,4 +1,4 @@
-"""From runs to a result: repeated runs as curves, curves as a table, verdicts as claims, and shared notes."""
+"""Summaries of runs: curves of repeated runs, tables of curves, claims with verdicts, and shared notes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,13 +15,13 @@ LOSS_NOTE = (
     "strict mode drops. Points are means, bars standard deviations, over runs that differ in random choices."
 )
 END_NOTE = (
-    "The paper does not say how this stream ends. Here it ends as in its section 5.3: clusters of k persons leave, "
-    "then rows that a published box contains, and the rest leaves as one cluster."
+    "The paper does not say how this stream ends. Here it ends as in section 5.3 of the paper: clusters of k persons "
+    "leave, then rows that a published box contains, and the rest leaves as one cluster."
 )
 ORDER_NOTE = (
-    "Which attributes a QI of size n has is not stated: the first n are taken, in the order in which the paper lists "
-    "them (age, final-weight, education-number, capital-gain, capital-loss, hours-per-week, education, "
-    "marital-status, occupation, nation)."
+    "The paper does not state which attributes a QI of size n has: the first n in its list are taken (age, "
+    "final-weight, education-number, capital-gain, capital-loss, hours-per-week, education, marital-status, "
+    "occupation, nation)."
 )
 POINTS_NOTE = "The paper's figure has no values to read off; the points are chosen here."
 
@@ -60,8 +60,7 @@ def curves(
 
 
 def claim(paper: str, judged: Judgement, *, strict: Judgement | None = None, reason: str = "") -> Claim:
-    """A statement of the paper beside the findings in paper mode and in strict mode; the reason where paper mode
-    differs."""
+    """Compare a statement of the paper with our findings; `reason` is kept only if paper mode differs."""
     ours = judged.found if strict is None else f"{judged.found}. Strict mode ({strict.verdict}): {strict.found}"
     differs = judged.verdict != "reproduced"
     return Claim(paper=paper, ours=f"{ours}.", verdict=judged.verdict, reason=reason if differs else "")

@@ -161,7 +161,7 @@ def test_a_snapshot_of_another_engine_is_refused(name: str) -> None:
         other = {**arrays, name: damaged} if damaged is not None else {n: a for n, a in arrays.items() if n != name}
         if damaged is not None and damaged.size == arrays[name].size == 0:
             continue
-        with pytest.raises(SnapshotError, match=f"{name} is missing or of another shape"):
+        with pytest.raises(SnapshotError, match=f"{name} is missing or has another shape"):
             new_engine().restore(other)
 
 
