@@ -1,7 +1,7 @@
 """DOCA as printed (Algorithms 1 and 2): online clusters by enlargement, and one Laplace draw per published cluster.
 
-The published algorithm, for research: it computes in floating point, and its groups depend on the data. The slow twin
-is `tests/reference/doca.py`; docs/concepts/doca.md explains how we read its open points.
+The published algorithm, for research: it computes in floating point, and its groups depend on the data.
+`tests/reference/doca.py` is its slow twin; docs/concepts/doca.md lists the choices that the paper leaves open.
 """
 
 from typing import NamedTuple

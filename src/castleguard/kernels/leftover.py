@@ -1,7 +1,7 @@
 """Due rows that found no group: they join a group of the same release where they cost least, or the root.
 
-No row of the release has left yet, and no group is published: a group only grows, and keeps its k persons and the share
-of at most 1/k that any of them has.
+No row of the release has left yet, and no group is published. A group only grows: it keeps at least k persons, and none
+of them gets more than 1/k of its rows.
 """
 
 import numpy as np
@@ -64,7 +64,7 @@ def enter(state: State, work: Work, at: Int, group: Int) -> None:
 
 @kernel
 def cheapest(state: State, settings: Settings, axes: Axes, work: Work, at: Int) -> Int:
-    """The group in which the row costs least: its own width, and what the rows that are in it lose."""
+    """The group that the row can join at the least cost: the loss of the row and the added loss of the rows in it."""
     point_at(state, axes, at, work.grown[0])
     for axis in range(axes.column.size):
         work.coordinate[1, axis, 0] = work.grown[0, axis]
@@ -107,7 +107,7 @@ def join_groups(state: State, settings: Settings, axes: Axes, work: Work) -> Non
 
 @kernel
 def first_rows(state: State, work: Work, group: Int) -> Int:
-    """Let the first left-over row of every person join the root group; how many persons besides NO_PERSON it has."""
+    """Add the first left-over row of every person to the root group; return its number of persons, without NO_PERSON."""
     persons = 0
     for number in range(work.sizes[LEFT]):
         at = work.slots[LEFT_OVER, number]
@@ -119,8 +119,9 @@ def first_rows(state: State, work: Work, group: Int) -> Int:
 
 @kernel
 def complete(state: State, settings: Settings, work: Work, group: Int, persons: Int) -> Int:
-    """Let the oldest company rows of other persons join the root group, until it has k; into the list of members. How
-    many joined, -1 if there are too few: then none has.
+    """Add the oldest company rows of other persons to the root group until it has k, and list them as members.
+
+    Returns how many were added; -1 if there are too few, and then none is added.
     """
     capacity = state.person.size
     taken = 0
@@ -144,7 +145,7 @@ def complete(state: State, settings: Settings, work: Work, group: Int, persons: 
 
 @kernel
 def make_root(state: State, settings: Settings, work: Work) -> Int:
-    """Publish the rows that are left at the root, with others if they are too few; its group, or NO_GROUP."""
+    """Put the rows that are left into a root group, with company if they are too few; return it, or NO_GROUP."""
     if work.sizes[LEFT] == 0:
         return NO_GROUP
     group = work.sizes[GROUPS]

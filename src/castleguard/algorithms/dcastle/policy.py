@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from castleguard.release.encode import Numbers
 
 Scope = Literal["global", "per_site"]
-_PAPER_REFUSED = "mode='paper' publishes fewer than k persons: it is for `castleguard simulate` only"
+_PAPER_REFUSED = "mode='paper' publishes fewer than k persons: use `castleguard compare --methods dcastle-paper`"
 
 
 @dataclass(frozen=True, kw_only=True)
