@@ -107,7 +107,7 @@ def join_groups(state: State, settings: Settings, axes: Axes, work: Work) -> Non
 
 @kernel
 def first_rows(state: State, work: Work, group: Int) -> Int:
-    """Add the first left-over row of every person to the root group; return its number of persons, without NO_PERSON."""
+    """Add the first left-over row of every person to the root group; return its persons without NO_PERSON."""
     persons = 0
     for number in range(work.sizes[LEFT]):
         at = work.slots[LEFT_OVER, number]
