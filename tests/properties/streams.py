@@ -23,7 +23,6 @@ from castleguard.schema.coded import NO_PERSON, CodedRows
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
-from tests.properties.choices import among
 
 Key = NDArray[np.uint32]  # (8,)
 _Kind = tuple[float, float, float] | Hierarchy | None  # a domain with its step, a hierarchy, or an observed domain
@@ -44,7 +43,6 @@ LARGE = (
 _HASH = 0x9E3779B97F4A7C15
 KEYS = st.tuples(*[st.integers(0, 2**32 - 1)] * 2).map(lambda words: np.array(words * 4, dtype=np.uint32))
 WAITS = st.none() | st.none() | st.integers(1, 30)  # max_wait, in seconds
-_AGES = st.none() | st.none() | st.integers(0, 40)
 
 
 def examples(times: int) -> settings:
@@ -109,20 +107,21 @@ def streams(
 
     With `diverse`, l is at least 2 and clusters grow large enough to be split.
     """
-    chosen = draw(among(*_MODES)) if mode is None else mode
+    chosen = draw(st.sampled_from(_MODES)) if mode is None else mode
     schema = draw(schemas(strict=chosen == "strict", diverse=diverse))
     policy = draw(policies(schema, mode=chosen, reading=reading, diverse=diverse))
     lopsided = policy.l_per == "person" and draw(st.booleans())
     rows = draw(coded_rows(schema, lopsided=lopsided, diverse=diverse))
-    return Stream(schema, policy, draw(KEYS), rows, tuple(draw(step_lists(len(rows.person)))))
+    key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
+    return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
 
 
 @st.composite
 def shaped_streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Literal["own", "any"] = "own") -> Stream:
     """Streams whose policy has a criterion on the distribution of sensitive values."""
-    chosen = draw(among(*_MODES)) if mode is None else mode
+    chosen = draw(st.sampled_from(_MODES)) if mode is None else mode
     bare = draw(schemas(strict=chosen == "strict"))
-    names = draw(among(("s0",), ("s0",), ("s0", "s1")))
+    names = draw(st.sampled_from((("s0",), ("s0",), ("s0", "s1"))))
     schema = Schema(
         person="p",
         quasi_identifiers=bare.quasi_identifiers,
@@ -131,18 +130,19 @@ def shaped_streams(draw: st.DrawFn, *, mode: Mode | None = None, reading: Litera
     policy = draw(policies(schema, mode=chosen, reading=reading))
     policy = replace(policy, **draw(shapes(schema, policy.k)))
     rows = draw(coded_rows(schema, diverse=True))
-    return Stream(schema, policy, draw(KEYS), rows, tuple(draw(step_lists(len(rows.person)))))
+    key = np.array(draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 2)) * 4, dtype=np.uint32)
+    return Stream(schema, policy, key, rows, tuple(draw(step_lists(len(rows.person)))))
 
 
 @st.composite
 def shapes(draw: st.DrawFn, schema: Schema, k: int) -> dict[str, Any]:
     """Parameters of a criterion on the distribution of sensitive values."""
-    diversity = draw(among("distinct", "distinct", "entropy", "recursive"))
+    diversity = draw(st.sampled_from(("distinct", "distinct", "entropy", "recursive")))
     described: dict[str, Any] = {"diversity": diversity}
     if diversity != "distinct":
         described["l"] = min(k, draw(st.integers(2, 3)))
     if diversity == "recursive":
-        described["c"] = draw(among(0.7, 1, 1.5, 2.0, 4.0))
+        described["c"] = draw(st.sampled_from((0.7, 1, 1.5, 2.0, 4.0)))
     if diversity == "distinct" or draw(st.booleans()):
         described["closeness"] = draw(closenesses(schema))
     return described
@@ -151,21 +151,21 @@ def shapes(draw: st.DrawFn, schema: Schema, k: int) -> dict[str, Any]:
 @st.composite
 def closenesses(draw: st.DrawFn, schema: Schema) -> Closeness:
     """Any distance and reference; bounds from unreachable to easy."""
-    reference = draw(among("cumulative", "cumulative", "window", "decay", "public"))
+    reference = draw(st.sampled_from(("cumulative", "cumulative", "window", "decay", "public")))
     given: dict[str, Any] = {"reference": reference}
     if reference == "window":
-        given["window"] = draw(among(1, 2, 7, 20, 500))
+        given["window"] = draw(st.sampled_from((1, 2, 7, 20, 500)))
     if reference == "decay":
-        given["decay"] = draw(among(0.001, 0.5, 0.9, 0.99))
+        given["decay"] = draw(st.sampled_from((0.001, 0.5, 0.9, 0.99)))
     if reference == "public":
         given["public"] = {
             role.name: _public(role, draw(st.binary(min_size=9, max_size=9))) for role in schema.sensitive
         }
     return Closeness(
-        t=draw(among(0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5, 0.8)),
-        distance=draw(among("equal", "ordered", "hierarchical")),
-        burn_in=draw(among(None, 0, 5, 25)),
-        alpha=draw(among(0.01, 1.0, 1.0, 5.0)),
+        t=draw(st.sampled_from((0.05, 0.1, 0.2, 0.3, 0.3, 0.5, 0.5, 0.8))),
+        distance=draw(st.sampled_from(("equal", "ordered", "hierarchical"))),
+        burn_in=draw(st.sampled_from((None, 0, 5, 25))),
+        alpha=draw(st.sampled_from((0.01, 1.0, 1.0, 5.0))),
         **given,
     )
 
@@ -189,8 +189,8 @@ def large_streams(draw: st.DrawFn) -> Stream:
         max_clusters=int(random.integers(1, 30)),
         loss_window=int(random.integers(1, 50)),
         max_reusable=int(random.integers(1, 50)),
-        mode=draw(among(*_MODES)),
-        l_per=draw(among("row", "person")),
+        mode=draw(st.sampled_from(_MODES)),
+        l_per=draw(st.sampled_from(("row", "person"))),
         reading=draw(readings()),
     )
     named = spread_hashes(random.integers(0, random.choice([20, 60, 10**6]), count))
@@ -212,7 +212,7 @@ def schemas(draw: st.DrawFn, *, strict: bool, diverse: bool = False) -> Schema:
     """One to four quasi-identifiers, none to two sensitive columns; observed domains unless `strict`."""
     chosen = draw(_kind_lists(strict))
     roles = [_role(f"q{number}", kind) for number, kind in enumerate(chosen)]
-    return Schema(person="p", quasi_identifiers=roles, sensitive=draw(among(*_SENSITIVE[diverse:])))
+    return Schema(person="p", quasi_identifiers=roles, sensitive=draw(st.sampled_from(_SENSITIVE[diverse:])))
 
 
 @cache
@@ -264,16 +264,16 @@ def policies(
         k=k,
         l=min(k, draw(st.integers(1 + diverse, 3))) if schema.sensitive else 1,
         delay=draw(st.integers(6 * k if diverse else k - 1, 40)),
-        max_wait=draw(WAITS),
+        max_wait=draw(st.none() | st.none() | st.integers(1, 30)),
         max_clusters=draw(st.integers(1, 3 if diverse else 6)),
         loss_window=draw(st.integers(1, 5)),
         max_reusable=draw(st.integers(1, 4)),
-        reusable_age=draw(_AGES),
+        reusable_age=draw(st.none() | st.none() | st.integers(0, 40)),
         mode=mode,
-        reuse=draw(among("paper", "paper", "paper", "off")),
-        suppression=draw(among(None, "root", "drop", "generalise") if mode == "paper" else among(None, "root", "drop")),
-        order=draw(among(None, "arrival", "shuffled")),
-        l_per=draw(among("row", "person")),
+        reuse=draw(st.sampled_from(("paper", "paper", "paper", "off"))),
+        suppression=draw(st.sampled_from((None, "root", "drop") + (("generalise",) if mode == "paper" else ()))),
+        order=draw(st.sampled_from((None, "arrival", "shuffled"))),
+        l_per=draw(st.sampled_from(("row", "person"))),
         reading=None if reading == "own" else draw(readings()),
     )
 
@@ -304,11 +304,11 @@ def coded_rows(
     If `lopsided`, one person has many rows, and of the last sensitive column nearly all values but one: where l counts
     persons, that matters. If `named`, every row has a person.
     """
-    count = draw(st.integers(draw(among(0, 40, 80)), MAX_ROWS))
-    persons = draw(among(*((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256))))
-    nameless = 0 if named else draw(among(0, 0, 0, 1, 3))  # number of persons that are NO_PERSON
+    count = draw(st.integers(draw(st.sampled_from((0, 40, 80))), MAX_ROWS))
+    persons = draw(st.sampled_from((6, 10, 15, 40, 256) if diverse else (1, 3, 6, 10, 15, 40, 256)))
+    nameless = 0 if named else draw(st.sampled_from((0, 0, 0, 1, 3)))  # number of persons that are NO_PERSON
     spread = [draw(st.integers(1 + diverse, 4)) for _ in schema.sensitive]
-    rooted = draw(among(*((0, 0, 10, 60) if diverse else (0, 0, 10, 40, 256))))
+    rooted = draw(st.sampled_from((0, 0, 10, 60) if diverse else (0, 0, 10, 40, 256)))
     drawn = draw(st.binary(min_size=_ROW * count, max_size=_ROW * count))
     data = iter(np.frombuffer(drawn, dtype=np.uint8).astype(np.int64).reshape(count, _ROW).T)
     to_root = next(data) >= 256 - rooted
@@ -345,7 +345,7 @@ def values_of(role: QuasiIdentifier) -> NDArray[np.float64]:
 @st.composite
 def step_lists(draw: st.DrawFn, rows: int) -> list[Step]:
     """Calls with `rows` rows in total: at once, one by one, or in random batches, with waits and ticks between."""
-    feeding = draw(among("at once", "one by one", "mixed", "mixed"))
+    feeding = draw(st.sampled_from(("at once", "one by one", "mixed", "mixed")))
     if feeding == "at once":
         return [Step(rows, 0.0)]
     steps: list[Step] = []
