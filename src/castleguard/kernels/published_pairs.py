@@ -98,20 +98,13 @@ def make_room(state: State, settings: Settings, rows: Int) -> None:
 
 
 @kernel
-def begin_memory(state: State, entry: Int, box: Box) -> None:
-    """Set the index of the pairs of a new entry's box: that of an equal box, or a free one.
-
-    Several entries can be published as the same box only if generalisations are compared by their intervals.
-    """
+def begin_memory(state: State, entry: Int, known: Int) -> None:
+    """Set the index of the pairs of a new entry's box: `known` if pairs of this box are kept already, or a free one."""
     reusables = reusables_of(state)
     entries = state.counters[REUSABLE]
-    if is_root(state.domain, box.published_low, box.published_high):
-        reusables.memory[entry] = root_memory(state)
+    if known >= 0:
+        reusables.memory[entry] = known
         return
-    for other in range(entries):
-        if other != entry and is_box(state, other, box):
-            reusables.memory[entry] = reusables.memory[other]
-            return
     place = entry
     taken = True
     while taken:

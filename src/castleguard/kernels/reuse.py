@@ -12,7 +12,7 @@ from castleguard.kernels.chacha import REUSE, pick
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.loss import Point, box_loss, largest_inside
 from castleguard.kernels.publish import add_group, add_row
-from castleguard.kernels.published_pairs import begin_memory, can_join, make_room, note_row
+from castleguard.kernels.published_pairs import begin_memory, can_join, make_room, memory_of_box, note_row
 from castleguard.kernels.state import ARRIVALS, REUSABLE, REUSED, USES, Output, Settings, State, Work
 from castleguard.kernels.views import Box, Reusables, box_of, draws_of, reusables_of, rows_of
 
@@ -63,10 +63,15 @@ def admit(state: State, box: Box, by_interval: bool) -> tuple[Int, Bool]:
 
 @kernel
 def remember(state: State, settings: Settings, box: Box) -> None:
-    """Admit a published generalisation, and keep the pairs published in it if criteria need them."""
+    """Admit a published generalisation, and keep the pairs published in it if criteria need them.
+
+    Generalisations that are compared by their intervals can have the same published box. The new entry may replace the
+    last one with its box: the pairs of the box must outlive that.
+    """
+    known: Int = memory_of_box(state, box) if settings.shape.on else -1
     entry, new = admit(state, box, settings.by_interval)
     if new and settings.shape.on:
-        begin_memory(state, entry, box)
+        begin_memory(state, entry, known)
 
 
 @kernel
