@@ -141,7 +141,7 @@ def _sealed_part(line: bytes) -> bytes | None:
 
 
 def _is_letter_of(line: bytes, cipher: Cipher | None) -> bool:
-    """Whether a line was written with this key, or unencrypted if there is no key."""
+    """Whether a line was written with this key, or unencrypted without a key."""
     sealed = _sealed_part(line)
     if sealed is None or cipher is None:
         return sealed is None and cipher is None and _is_plain_letter(line)

@@ -90,7 +90,7 @@ class Castle(GroupPolicy):
     max_reusable: int = parameter(
         1000, "Maximum number of generalisations kept for reuse.", least=1, symbol="a bound on CASTLE's Omega"
     )
-    reusable_age: int | None = parameter(None, "Arrivals after which a generalisation is no longer reused.", least=0)
+    reusable_age: int | None = parameter(None, "Arrivals for which a generalisation can be reused.", least=0)
     mode: Mode = parameter(
         "strict", "strict keeps the promise where the paper breaks it; paper follows the paper as printed."
     )
