@@ -64,7 +64,7 @@ test: setup ## run the test suite, compiled, on all cores
 	@$(PYTEST) $(ARGS)
 
 quick: setup ## run the fast tests, for while you work
-	@cold=$$($(BIN)/python -m tests.warming --is-cold); \
+	@cold=$$($(BIN)/python -m tests.warming); \
 		if [ $$cold = 1 ]; then echo "The kernels are not compiled, and run as plain Python; 'make test' compiles them."; fi; \
 		HYPOTHESIS_PROFILE=quick NUMBA_DISABLE_JIT=$$cold $(PYTEST) tests/unit -m "$(QUICK)" $(NOT_QUICK:%=--ignore=%) $(ARGS)
 

@@ -22,7 +22,6 @@ from castleguard.carried import carry, take_over
 from castleguard.checkpoint.codec import Record, flat, grouped, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.coordination import Alone, Coordinator, StreamParts
 from castleguard.errors import UsageError
-from castleguard.kernels.compile import is_warm, mark_warm
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import warn_at_end
 from castleguard.release.encode import Numbers
@@ -33,7 +32,6 @@ from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.publishable import Unfit
 from castleguard.schema.roles import Schema
-from castleguard.telemetry.logs import LOG
 
 _SLICE = 1 << 16  # rows per call of the engine: bounds its memory
 
@@ -89,8 +87,6 @@ class Anonymiser:
         """
         self._check_usable()
         self._now = advance(self._now, now, needed=self._policy.timed)
-        if not is_warm(self._policy.name):
-            LOG.warning("compiling the kernels for this machine (once; up to two minutes)")
         self._reader.longest_row = self.longest_row
         out: list[pa.Table] = []
         try:
@@ -102,9 +98,7 @@ class Anonymiser:
             self._usable = self._usable and not out  # rows of earlier parts were released but not returned
             raise
         with self._releasing():
-            released = self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
-        mark_warm(self._policy.name)
-        return released
+            return self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
 
     def _take_in(self, part: Part) -> list[pa.Table]:
         """Pass rows through the intake, enter them into the books, and push them to the engine in slices."""

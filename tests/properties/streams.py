@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from castleguard.algorithms.castle.policy import Castle, Reading
 from castleguard.algorithms.policy import Mode
-from castleguard.kernels.compile import JIT
+from castleguard.kernels.compile import COMPILED
 from castleguard.privacy.closeness import Closeness
 from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import NO_PERSON, CodedRows
@@ -50,7 +50,7 @@ def examples(times: int) -> settings:
     profile = settings.default
     assert profile is not None
     return settings(
-        max_examples=profile.max_examples * (times if JIT else max(1, times // 4)),
+        max_examples=profile.max_examples * (times if COMPILED else max(1, times // 4)),
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
     )
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from castleguard.algorithms.doca.paper_engine import DocaEngine
 from castleguard.algorithms.doca.policy import Doca
 from castleguard.algorithms.engine import Flags
-from castleguard.kernels.compile import JIT
+from castleguard.kernels.compile import COMPILED
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
 from tests.properties.doca_steps import FLUSH, feed, steps_with_flushes
@@ -139,7 +139,7 @@ def assert_same(one: list[Group], other: list[Group]) -> None:
     """The same groups with the same losses, exactly; the same numbers, up to the logarithm."""
     assert [group[:2] + group[3:] for group in one] == [group[:2] + group[3:] for group in other]
     for mine, theirs in zip(one, other, strict=True):
-        if JIT:
+        if COMPILED:
             assert mine[2] == theirs[2]
         else:  # numpy's logarithm may differ from the C library's in the last bit
             assert mine[2] == pytest.approx(theirs[2], rel=1e-14, abs=1e-12)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 import castleguard as cg
 from castleguard.algorithms.doca import noisy_columns
 from castleguard.algorithms.doca.window_engine import WindowEngine, WindowKeys
-from castleguard.kernels.compile import JIT
+from castleguard.kernels.compile import COMPILED
 from castleguard.privacy.mechanisms import DiscreteLaplace
 from castleguard.privacy.noise import Noise
 from castleguard.schema.coded import CodedRows, join_decisions
@@ -188,7 +188,7 @@ def public_report(stream: Anonymiser) -> dict[str, object]:
 
 # -- strict mode: sensitivity ------------------------------------------------------------------------------------------
 
-STREAMS, WINDOWS = (25, 20) if JIT else (25, 12)
+STREAMS, WINDOWS = (25, 20) if COMPILED else (25, 12)
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +243,7 @@ def test_number_size_and_moment_of_releases_are_the_same_for_neighbours(pairs: P
     assert seen == {"whole", "less", "in pieces", "nothing"}
 
 
-@pytest.mark.parametrize("number", range(40 if JIT else 15))
+@pytest.mark.parametrize("number", range(40 if COMPILED else 15))
 def test_sums_and_counts_move_within_their_bounds_for_any_levels(number: int) -> None:
     """The engine alone, on a hundred windows at a time, with wide domains, absent rows and short last windows."""
     random = np.random.default_rng(500 + number)
@@ -254,7 +254,7 @@ def test_sums_and_counts_move_within_their_bounds_for_any_levels(number: int) ->
         cg.Categorical(f"c{at}", hierarchy=cg.Hierarchy.flat(list("abcdefghi"[:m]))) for at, m in enumerate(labels)
     ]
     schema = cg.Schema(person="p", quasi_identifiers=roles)
-    contributions, k, windows = int(random.integers(1, 5)), int(random.integers(1, 7)), 100 if JIT else 25
+    contributions, k, windows = int(random.integers(1, 5)), int(random.integers(1, 7)), 100 if COMPILED else 25
     delay = int(random.integers(max(k, contributions), 6 * k + contributions))
     policy = cg.Doca(epsilon=1.0, delay=delay, k=k, rows_per_person=contributions)
     last = int(random.integers(1, delay + 1))
@@ -304,7 +304,7 @@ def test_the_same_windows_in_one_batch_hand_the_same_numbers_to_the_noise() -> N
         assert all(np.array_equal(numbers, calls[0][1]) for _, numbers in calls)
 
 
-@pytest.mark.parametrize("number", range(25 if JIT else 8))
+@pytest.mark.parametrize("number", range(25 if COMPILED else 8))
 def test_what_is_published_follows_from_the_noisy_numbers_and_public_facts(
     number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -451,7 +451,7 @@ PAPER = cg.Doca(epsilon=1.0, delay=100, max_clusters=20, mode="paper")
 
 def test_paper_mode_reveals_its_partition_and_so_claims_no_epsilon() -> None:
     """One value of 600 is replaced. An outcome that only one of two neighbours can have has no finite epsilon."""
-    pairs = 100 if JIT else 10
+    pairs = 100 if COMPILED else 10
     changed = 0
     for number in range(pairs):
         random = np.random.default_rng(number)

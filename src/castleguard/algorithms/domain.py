@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from castleguard.kernels import loss
 from castleguard.kernels import state as names
+from castleguard.kernels.arrays import Floats
 from castleguard.kernels.loss import Domain
-from castleguard.kernels.state import Floats, Shape
+from castleguard.kernels.state import Shape
 from castleguard.privacy.closeness import tree_with_missing
 from castleguard.privacy.criteria import ColumnFacts, Criteria
 from castleguard.schema.hierarchy import Hierarchy

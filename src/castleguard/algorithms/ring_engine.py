@@ -11,6 +11,7 @@ from castleguard.algorithms.engine import Engine, Flags, check_fit
 from castleguard.errors import SchemaError
 from castleguard.kernels import ring
 from castleguard.kernels import state as names
+from castleguard.kernels.compile import bind
 from castleguard.kernels.state import Arrays, Batch, Output, State
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.roles import Numeric, Schema
@@ -80,7 +81,9 @@ class RingEngine(KernelEngine):
     def __init__(self, schema: Schema, state: State, *, run: Callable[..., None], settings: Any, work: Any) -> None:
         """`run`: the kernel that accepts rows and decides; `settings` and `work`: its parameters and scratch space."""
         self._state: State = state
-        self._run, self._settings, self._work = run, settings, work
+        self._settings, self._work = settings, work
+        self._run = bind(run, state, settings, work)
+        self._oldest = bind(ring.oldest_pending, state)
         self._nothing = Batch(
             quasi=np.empty((0, len(schema.quasi_identifiers))),
             person=np.empty(0, dtype=np.uint64),
@@ -106,7 +109,7 @@ class RingEngine(KernelEngine):
     @property
     def oldest(self) -> int:
         """Position of the oldest pending row."""
-        return int(ring.oldest_pending(self._state))
+        return int(self._oldest())
 
     def _changing(self) -> Arrays:
         """All arrays that the kernels write, by name. The domain changes only in its observed bounds."""
@@ -116,7 +119,7 @@ class RingEngine(KernelEngine):
 
     def _decide(self, batch: Batch, now: float, *, last: bool) -> Decisions:
         output = self._output(batch.person.size)
-        self._run(self._state, self._settings, self._work, output, batch, float(now), last)
+        self._run(output, batch, float(now), last)
         return _decisions(output)
 
     def _output(self, arriving: int) -> Output:

@@ -7,11 +7,10 @@ ever seen.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Flags, Floats, Hashes, Ints, Table
 from castleguard.kernels.compile import Int, entry_kernel
-from castleguard.kernels.counts import Table, count_in, count_of, count_out
-from castleguard.kernels.state import Floats, Ints
+from castleguard.kernels.counts import count_in, count_of, count_out
 
 # Elements of `ends`.
 HEAD = 0  # the oldest accepted row that still counts
@@ -22,16 +21,14 @@ HELD = 2  # persons in the table
 class Books(NamedTuple):
     """Accepted rows in order of arrival, from HEAD to TAIL, and the number of them per person."""
 
-    person: NDArray[np.uint64]  # (capacity,)
+    person: Hashes  # (capacity,)
     when: Floats  # (capacity,)
     ends: Ints  # (3,)
     table: Table
 
 
 @entry_kernel
-def admit_rows(
-    books: Books, person: NDArray[np.uint64], when: Floats, most: Int, window: float, admitted: NDArray[np.bool_]
-) -> None:
+def admit_rows(books: Books, person: Hashes, when: Floats, most: Int, window: float, admitted: Flags) -> None:
     """Admit a row iff its person has fewer than `most` admitted rows in (when - window, when].
 
     An infinite window needs no queue. The caller ensures room for all rows.

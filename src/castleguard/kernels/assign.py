@@ -1,15 +1,13 @@
 """best_selection (CASTLE, section 4.1): find the open cluster that an arriving row enlarges least."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Floats
 from castleguard.kernels.chacha import TIE, begin_event, pick
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.loss import LEAVES, NUMERIC, PAIR_LOSSES, Domain, value_loss
 from castleguard.kernels.state import EPS, OPEN, Settings, State
 from castleguard.kernels.views import Clusters, clusters_of, draws_of
-
-Floats = NDArray[np.float64]
 
 
 @kernel

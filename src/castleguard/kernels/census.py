@@ -4,16 +4,13 @@ Deliberately independent of the engine's tables: rows are ordered by group, and 
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Flags, Floats2, Hashes, Ints
 from castleguard.kernels.compile import entry_kernel
-from castleguard.kernels.state import Floats, Ints
 
 
 @entry_kernel
-def count_distinct(
-    group: Ints, keys: NDArray[np.uint64], order: Ints, seen: NDArray[np.uint64], stamp: Ints, distinct: Ints
-) -> None:
+def count_distinct(group: Ints, keys: Hashes, order: Ints, seen: Hashes, stamp: Ints, distinct: Ints) -> None:
     """Count the distinct keys of each group. `order` lists rows group by group; seen and stamp are scratch space
     (a power of two of at least twice the rows; stamp filled with -1).
     """
@@ -32,9 +29,7 @@ def count_distinct(
 
 
 @entry_kernel
-def mark_outside(
-    group: Ints, quasi: Floats, to_root: NDArray[np.bool_], lower: Floats, upper: Floats, outside: NDArray[np.bool_]
-) -> None:
+def mark_outside(group: Ints, quasi: Floats2, to_root: Flags, lower: Floats2, upper: Floats2, outside: Flags) -> None:
     """Mark the groups that have a row outside their box. A row without coordinates lies in the root's box only."""
     for row in range(group.size):
         number = group[row]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Ints, Words2
 from castleguard.kernels.compile import Int, kernel
 
 # Purposes. Index 0 is reserved for the key.
@@ -42,10 +43,10 @@ _POSITION_SHIFT = 5
 class Draws(NamedTuple):
     """State of the generator: the latest block of every purpose, with its address. Index 0 is not a purpose."""
 
-    words: NDArray[np.uint32]  # (PURPOSES, 16) row 0: the key in the first eight words
-    position: NDArray[np.int64]  # (PURPOSES,) of the cached block, -1 = none; 0: see `advance_key`
-    number: NDArray[np.int64]  # (PURPOSES,) of the cached block within its position; 0: the digest in addresses
-    drawn: NDArray[np.int64]  # (PURPOSES,) draws made in this event; 0: whether addresses include a digest
+    words: Words2  # (PURPOSES, 16) row 0: the key in the first eight words
+    position: Ints  # (PURPOSES,) of the cached block, -1 = none; 0: see `advance_key`
+    number: Ints  # (PURPOSES,) of the cached block within its position; 0: the digest in addresses
+    drawn: Ints  # (PURPOSES,) draws made in this event; 0: whether addresses include a digest
 
 
 def new_words(key: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -7,14 +7,9 @@ is known of the neighbourhood of rows lives in `Work` while a release is made, a
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from castleguard.kernels.counts import Table
-from castleguard.kernels.state import Floats, Ints, Shape
-
-Singles = NDArray[np.float32]
-Ranks = NDArray[np.int32]
-Keys = NDArray[np.uint64]
+from castleguard.kernels.arrays import Flags, Floats2, Hashes2, Ints, Ints2, Singles, Singles2, Singles3, Slots2, Table
+from castleguard.kernels.state import Shape
 
 PENDING_ROW = 0  # in place of a cluster's slot: the row waits
 
@@ -39,7 +34,7 @@ class Axes(NamedTuple):
 
     column: Ints  # (axes,) the quasi-identifier
     numbers: int  # how many of them are numbers
-    origin: Floats  # (2, axes) what is subtracted, and what the rest is multiplied by
+    origin: Floats2  # (2, axes) what is subtracted, and what the rest is multiplied by
     scale: Singles  # (axes,) the width of a step of 1
     growth: Singles  # (leaves,) scratch space: what each leaf adds to a box
 
@@ -67,27 +62,27 @@ class Work(NamedTuple):
     capacity + parts rows.
     """
 
-    coordinate: Singles  # (2, axes, places) of company rows by place; of candidates (before that, by rank)
-    bounds: Singles  # (2, axes, parts) of the rows of each part, when the tree was made
-    outer: Singles  # (2, axes, blocks) of the rows of each block
-    outermost: Singles  # (2, axes, stretches) of the rows of each stretch
-    parts: Ints  # (2, parts) where a part begins, and how many rows it has
+    coordinate: Singles3  # (2, axes, places) of company rows by place; of candidates (before that, by rank)
+    bounds: Singles3  # (2, axes, parts) of the rows of each part, when the tree was made
+    outer: Singles3  # (2, axes, blocks) of the rows of each block
+    outermost: Singles3  # (2, axes, stretches) of the rows of each stretch
+    parts: Ints2  # (2, parts) where a part begins, and how many rows it has
     spread: Singles  # (parts,) the width of each part
-    near: Singles  # (NUMBERS, places)
+    near: Singles2  # (NUMBERS, places)
     gone: Singles  # (places,) by place: 0, or FAR once the row has left the company
     live: Ints  # (blocks,) company rows that are still there
-    rank: Ranks  # (RANKS, places)
-    keys: Keys  # (2, places) numbers to be sorted; persons of candidates
+    rank: Slots2  # (RANKS, places)
+    keys: Hashes2  # (2, places) numbers to be sorted; persons of candidates
     radius: Singles  # (1,) of a search, as a multiple of what the rows around suggest: what the last search needed
     sizes: Ints  # (SIZES,)
-    slots: Ints  # (LISTS, places)
-    grown: Singles  # (2, axes) the box of the group in hand
-    groups: Ints  # (GROUP_FACTS, groups)
-    centre: Singles  # (3, axes, groups) bounds of each group in coordinates, and its centre
-    box: Floats  # (4, columns) see `views.Box`
-    inside: NDArray[np.bool_]  # (entries,) boxes that contain the row in hand
+    slots: Ints2  # (LISTS, places)
+    grown: Singles2  # (2, axes) the box of the group in hand
+    groups: Ints2  # (GROUP_FACTS, groups)
+    centre: Singles3  # (3, axes, groups) bounds of each group in coordinates, and its centre
+    box: Floats2  # (4, columns) see `views.Box`
+    inside: Flags  # (entries,) boxes that contain the row in hand
     values: Ints  # (l,) different values of the rows in hand
-    tally: Floats  # (8, values) see `views.Tally`
+    tally: Floats2  # (8, values) see `views.Tally`
     table: Table
 
 

@@ -6,11 +6,9 @@ two persons share an entry only if their 64-bit hashes are equal.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Table
 from castleguard.kernels.compile import Int, kernel
-
-Table = NDArray[np.uint64]  # (capacity, 2): key, then owner in the upper and count in the lower half; count 0 = free
 
 
 def new_table(entries: int) -> Table:

@@ -7,15 +7,12 @@ The published algorithm, for research: it computes in floating point, and its gr
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Flags, Floats, Floats2, Floats3, Ints, Ints2, Words2
 from castleguard.kernels.chacha import Draws, begin_content, ratchet
 from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
 from castleguard.kernels.content import add_number, begin_digest, end_digest
 from castleguard.kernels.perturb import laplace
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 # Elements of `counters`.
 ARRIVALS = 0  # rows so far = position of the next row
@@ -51,33 +48,33 @@ class State(NamedTuple):
 
     counters: Ints
     levels: Floats  # (1 + loss_window,) tau, then a ring of the losses of recently published clusters
-    seen: Floats  # (2, columns) min_t and max_t
-    values: Floats  # (capacity, columns)
+    seen: Floats2  # (2, columns) min_t and max_t
+    values: Floats2  # (capacity, columns)
     arrived: Floats  # (capacity,) seconds
-    link: Ints  # (2, capacity)
-    bounds: Floats  # (2, slots, columns)
-    sums: Floats  # (slots, columns)
-    book: Ints  # (3, slots)
+    link: Ints2  # (2, capacity)
+    bounds: Floats3  # (2, slots, columns)
+    sums: Floats2  # (slots, columns)
+    book: Ints2  # (3, slots)
     order: Ints  # (slots,) slots of the open clusters in order of creation, then the free slots
-    words: NDArray[np.uint32]
-    drawn: Ints  # (3, PURPOSES)
+    words: Words2
+    drawn: Ints2  # (3, PURPOSES)
 
 
 class Batch(NamedTuple):
     """Arriving rows."""
 
-    values: Floats  # (rows, columns)
-    present: NDArray[np.bool_]
+    values: Floats2  # (rows, columns)
+    present: Flags
 
 
 class Output(NamedTuple):
     """Output arrays, large enough for all decisions of one call."""
 
     used: Ints  # (2,) rows, groups
-    rows: Ints  # (2, rows) position, group
-    centroid: Floats  # (groups, columns) with noise
+    rows: Ints2  # (2, rows) position, group
+    centroid: Floats2  # (groups, columns) with noise
     loss: Floats  # (groups,)
-    marks: Ints  # (2, groups) the row that expired, arrivals at that time
+    marks: Ints2  # (2, groups) the row that expired, arrivals at that time
 
 
 @kernel

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Flags, Hashes2, Ints, Ints2, Shorts2, Words, Words2
 from castleguard.kernels.chacha import (
     LANES,
     NOISE,
@@ -52,21 +53,21 @@ _WORD_VALUES = 1 << 32
 class Tables(NamedTuple):
     """Cumulative probabilities for all columns of a row, one table after the other."""
 
-    columns: NDArray[np.int64]  # (columns, 4) kind, first table, number of tables (0 = nothing to draw), highest level
-    start: NDArray[np.int64]  # (tables + 1,) where each table's entries begin
-    guide: NDArray[np.int16]  # (tables, 2^GUIDE_BITS) per prefix of a word: the first entry that can exceed it
-    heads: NDArray[np.uint32]  # (entries,) the first word of each entry; a table ends with 2^32 - 1, meaning 1
-    words: NDArray[np.uint32]  # (entries, words) all words
+    columns: Ints2  # (columns, 4) kind, first table, number of tables (0 = nothing to draw), highest level
+    start: Ints  # (tables + 1,) where each table's entries begin
+    guide: Shorts2  # (tables, 2^GUIDE_BITS) per prefix of a word: the first entry that can exceed it
+    heads: Words  # (entries,) the first word of each entry; a table ends with 2^32 - 1, meaning 1
+    words: Words2  # (entries, words) all words
 
 
 class Work(NamedTuple):
     """Scratch space; keeps nothing between calls."""
 
-    row: NDArray[np.int64]  # (columns,)
-    lanes: NDArray[np.uint32]  # (2, 16 * LANES) the blocks of the next rows, for NOISE and RESPONSE
-    nonces: NDArray[np.uint32]  # (3 * LANES,) their addresses
-    digests: NDArray[np.int64]  # (LANES,) digests of the rows, part of the addresses
-    hashes: NDArray[np.uint64]  # (5, LANES) hash states of these digests
+    row: Ints  # (columns,)
+    lanes: Words2  # (2, 16 * LANES) the blocks of the next rows, for NOISE and RESPONSE
+    nonces: Words  # (3 * LANES,) their addresses
+    digests: Ints  # (LANES,) digests of the rows, part of the addresses
+    hashes: Hashes2  # (5, LANES) hash states of these digests
 
 
 @kernel
@@ -224,8 +225,8 @@ def randomise_rows(
     draws: Draws,
     tables: Tables,
     first_position: Int,
-    present: NDArray[np.bool_],
-    levels: NDArray[np.int64],
+    present: Flags,
+    levels: Ints2,
     work: Work,
 ) -> Int:
     """Randomise the present rows in place; return the number of rows processed.
@@ -278,9 +279,9 @@ def draw_coin(draws: Draws, position: Int, rate: NDArray[np.uint32], whole: Bool
 def sample_rows(
     draws: Draws,
     first_position: Int,
-    rate: NDArray[np.uint32],
+    rate: Words,
     whole: Bool,
-    keep: NDArray[np.bool_],
+    keep: Flags,
     work: Work,
 ) -> Int:
     """Flip the coin of every row; return the number of rows processed. If not all, the next one is undecided.

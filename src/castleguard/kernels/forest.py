@@ -8,6 +8,7 @@ as one group. All halves of a node have the same shape, so that the outcome tell
 
 import numpy as np
 
+from castleguard.kernels.arrays import Ints
 from castleguard.kernels.citadel_state import (
     BECOMES,
     CODE,
@@ -25,7 +26,7 @@ from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.shape import is_burnt_in, lack_by_row
 from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.sorting import lower_half, make_key, select_keys, sort_keys
-from castleguard.kernels.state import NO_DISTANCE, Ints, State
+from castleguard.kernels.state import NO_DISTANCE, State
 
 NOT_PUBLISHED = -1
 

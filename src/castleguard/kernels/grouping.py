@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Ints, Table
 from castleguard.kernels.compile import Bool, Int, kernel
-from castleguard.kernels.counts import Table, count_in
-from castleguard.kernels.state import Ints
+from castleguard.kernels.counts import count_in
 from castleguard.kernels.views import Buckets, Nearest
 
 

@@ -5,6 +5,7 @@ Sensitive values are never looked at: who stands with whom depends on quasi-iden
 
 import numpy as np
 
+from castleguard.kernels.arrays import Hashes, Ints, Singles, Slots
 from castleguard.kernels.citadel_state import (
     BY_PLACE,
     BY_RANK,
@@ -19,10 +20,7 @@ from castleguard.kernels.citadel_state import (
     PLACE,
     SCORE,
     Axes,
-    Keys,
-    Ranks,
     Settings,
-    Singles,
     Work,
 )
 from castleguard.kernels.compile import Bool, Int, kernel, scan_kernel
@@ -31,7 +29,7 @@ from castleguard.kernels.loss import Domain, value_loss
 from castleguard.kernels.neighbours import find_nearest
 from castleguard.kernels.siphash import NO_PERSON
 from castleguard.kernels.sorting import lower_half
-from castleguard.kernels.state import Ints, State
+from castleguard.kernels.state import State
 from castleguard.kernels.widths import enlarge
 
 CANDIDATES = 3  # times k + 10: rows that a group is chosen from
@@ -44,7 +42,7 @@ _NO_RANK = np.int32(0x7FFFFFFF)
 
 
 @scan_kernel
-def first_of_least(score: Singles, rank: Ranks, count: Int) -> Int:
+def first_of_least(score: Singles, rank: Slots, count: Int) -> Int:
     """Where the least score is, of equals the one that arrived first; -1 if all are FAR."""
     least = FAR
     for at in range(count):
@@ -62,7 +60,7 @@ def first_of_least(score: Singles, rank: Ranks, count: Int) -> Int:
 
 
 @scan_kernel
-def exclude_person(person: np.uint64, persons: Keys, count: Int, handicap: Singles, score: Singles) -> None:
+def exclude_person(person: np.uint64, persons: Hashes, count: Int, handicap: Singles, score: Singles) -> None:
     """Let no other row of a person into the group."""
     for at in range(count):
         same = persons[at] == person

@@ -6,6 +6,7 @@ arrived knows its values. The boxes are kept as CASTLE keeps its generalisations
 
 import numpy as np
 
+from castleguard.kernels.arrays import Ints
 from castleguard.kernels.chacha import REUSE, begin_event, pick
 from castleguard.kernels.citadel_state import AGAIN, ENTRY, MEMBER, REUSER, Axes, Settings, Work
 from castleguard.kernels.compile import Bool, Int, kernel
@@ -15,7 +16,7 @@ from castleguard.kernels.neighbours import count_near
 from castleguard.kernels.publish import add_group, add_row
 from castleguard.kernels.reuse import mark_containing
 from castleguard.kernels.siphash import NO_PERSON
-from castleguard.kernels.state import REUSABLE, REUSED, USES, Ints, Output, State
+from castleguard.kernels.state import REUSABLE, REUSED, USES, Output, State
 from castleguard.kernels.views import box_of, draws_of, reusables_of
 
 NO_ENTRY = -1

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Floats, Floats2, Ints2
 from castleguard.kernels.compile import Bool, Int, kernel
 
 Point = NDArray[np.float64]  # (columns,)
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 # Elements of a row of `Domain.layout`, one row per attribute. Offsets are indices into `Domain.pool`.
@@ -40,8 +39,8 @@ class Domain(NamedTuple):
     A small hierarchy has a table of the lowest common ancestor of every pair of leaves; a large one is climbed.
     """
 
-    layout: Ints  # (columns, LAYOUT)
-    bounds: Floats  # (2, columns) the domain of a number; changes where it is observed
+    layout: Ints2  # (columns, LAYOUT)
+    bounds: Floats2  # (2, columns) the domain of a number; changes where it is observed
     pool: Floats  # grids, nodes and tables
 
 

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from castleguard.kernels.arrays import Floats, Ints
 from castleguard.kernels.assign import keep_least, nth_oldest, smallest_of
 from castleguard.kernels.chacha import MERGE_TIE, pick
-from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
+from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_of
 from castleguard.kernels.loss import value_loss
 from castleguard.kernels.open_clusters import absorb_cluster
@@ -12,13 +13,9 @@ from castleguard.kernels.person_matching import persons_match_values
 from castleguard.kernels.published_pairs import values_suffice_now
 from castleguard.kernels.shape import lack_of_rows
 from castleguard.kernels.siphash import NO_PERSON
-from castleguard.kernels.state import EPS, Floats, Ints, Settings, State, Work
+from castleguard.kernels.sorting import sort_keys
+from castleguard.kernels.state import EPS, Settings, State, Work
 from castleguard.kernels.views import Clusters, cluster_of, clusters_of, draws_of, rows_of, tally_of
-
-
-@allocating_kernel
-def _sort(slots: Ints, count: Int) -> None:
-    slots[:count].sort()
 
 
 @kernel
@@ -36,7 +33,7 @@ def list_members(state: State, work: Work, slot: Int) -> Int:
         count += 1
         at = rows.next[at]
     if not in_order:
-        _sort(slots, count)
+        sort_keys(slots.view(np.uint64), 0, count)  # positions are not negative
     for row in range(count):
         slots[row] = slots[row] % capacity
     return count
@@ -79,7 +76,7 @@ def only_counts_matter(settings: Settings) -> Bool:
 def meet_criteria(state: State, settings: Settings, work: Work, slots: Ints) -> Bool:
     """Whether rows with k persons and l values also meet the other criteria as one group."""
     if settings.l > 1 and settings.per_person:
-        if not persons_match_values(work.table, rows_of(state), slots, settings.l):
+        if not persons_match_values(work, rows_of(state), slots, settings.l):
             return False
     return not settings.shape.on or values_suffice_now(state, settings, work, slots)
 

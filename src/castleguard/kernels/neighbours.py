@@ -6,6 +6,7 @@ parts; blocks that are too far away are skipped. What a search finds does not de
 
 import numpy as np
 
+from castleguard.kernels.arrays import Singles
 from castleguard.kernels.citadel_state import (
     BOUND,
     DEPTH,
@@ -20,7 +21,6 @@ from castleguard.kernels.citadel_state import (
     SEARCH,
     STRETCH,
     Axes,
-    Singles,
     Work,
 )
 from castleguard.kernels.compile import Int, kernel, scan_kernel

@@ -6,10 +6,11 @@ a value that is gone.
 
 import numpy as np
 
+from castleguard.kernels.arrays import Ints
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.counts import count_in, count_out
 from castleguard.kernels.siphash import NO_PERSON
-from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, WAITING, Ints, State
+from castleguard.kernels.state import CREATED, GONE, OPEN, PENDING, WAITING, State
 from castleguard.kernels.views import Clusters, Rows, Tallies, clusters_of, rows_of, tallies_of
 
 

@@ -6,16 +6,16 @@ would learn them. A maximum matching of persons to distinct values rules that ou
 
 import numpy as np
 
-from castleguard.kernels.compile import Bool, Int, allocating_kernel
-from castleguard.kernels.counts import Table
+from castleguard.kernels.arrays import Ints
+from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.siphash import NO_PERSON
-from castleguard.kernels.state import Ints
-from castleguard.kernels.views import Rows
+from castleguard.kernels.state import Work
+from castleguard.kernels.views import Matching, Rows, matching_of
 
 
-@allocating_kernel
-def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -> Bool:
+@kernel
+def enough_matched(scratch: Matching, persons: Ints, values: Ints, value_count: Int, wanted: Int) -> Bool:
     """Whether `wanted` persons can each be matched to a value of their own rows, all values different.
 
     Augmenting paths, breadth-first from one value at a time.
@@ -23,21 +23,24 @@ def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -
     person_count = 0
     for row in range(persons.size):
         person_count = max(person_count, persons[row] + 1)
-    start = np.zeros(value_count + 1, dtype=np.int64)
+    start, fill, edge = scratch.start, scratch.fill, scratch.edge
+    for value in range(value_count + 1):
+        start[value] = 0
     for row in range(values.size):
         start[values[row] + 1] += 1
     for value in range(value_count):
         start[value + 1] += start[value]
-    fill = start.copy()
-    edge = np.empty(values.size, dtype=np.int64)
+    for value in range(value_count):
+        fill[value] = start[value]
     for row in range(values.size):
         edge[fill[values[row]]] = persons[row]
         fill[values[row]] += 1
-    holder = np.full(person_count, -1, dtype=np.int64)  # the value matched to a person
-    seen = np.full(person_count, -1, dtype=np.int64)  # the search that reached the person
-    via = np.empty(person_count, dtype=np.int64)  # the value from which it was reached
-    taken = np.full(value_count, -1, dtype=np.int64)  # the person matched to a value
-    queue = np.empty(value_count, dtype=np.int64)
+    holder, seen, via, taken, queue = scratch.holder, scratch.seen, scratch.via, scratch.taken, scratch.queue
+    for person in range(person_count):
+        holder[person] = -1
+        seen[person] = -1
+    for value in range(value_count):
+        taken[value] = -1
     matched = 0
     for first in range(value_count):
         if matched >= wanted:
@@ -72,25 +75,23 @@ def enough_matched(persons: Ints, values: Ints, value_count: Int, wanted: Int) -
     return matched >= wanted
 
 
-@allocating_kernel
-def persons_match_values(table: Table, rows: Rows, slots: Ints, wanted: Int) -> Bool:
+@kernel
+def persons_match_values(work: Work, rows: Rows, slots: Ints, wanted: Int) -> Bool:
     """Whether in every sensitive column `wanted` different persons can be matched to `wanted` different values."""
-    known = np.empty(slots.size, dtype=np.int64)  # rows with a person: NO_PERSON is never matched
+    scratch = matching_of(work)
+    known, keys, persons, values = scratch.known, scratch.key, scratch.person, scratch.value
     count = 0
     for at in slots:
         if rows.person[at] != NO_PERSON:
             known[count] = at
             count += 1
-    keys = np.empty(count, dtype=np.uint64)
-    persons = np.empty(count, dtype=np.int64)
-    values = np.empty(count, dtype=np.int64)
     for at in range(count):
         keys[at] = rows.person[known[at]]
-    number_keys(table, keys, count, persons)
+    number_keys(work.table, keys, count, persons)
     for column in range(rows.sensitive.shape[1]):
         for at in range(count):
             keys[at] = np.uint64(rows.sensitive[known[at], column])
-        found = number_keys(table, keys, count, values)
-        if not enough_matched(persons, values, found, wanted):
+        found = number_keys(work.table, keys, count, values)
+        if not enough_matched(scratch, persons[:count], values[:count], found, wanted):
             return False
     return True

@@ -7,21 +7,19 @@ privacy guarantee. The exact samplers are in `exact_noise.py`.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Flags, Floats, Floats2
 from castleguard.kernels.chacha import NOISE, Draws, begin_content, next_word, ratchet
 from castleguard.kernels.compile import Int, entry_kernel, kernel
 from castleguard.kernels.content import add_number, begin_digest, end_digest
-
-Floats = NDArray[np.float64]
 
 
 class Ranges(NamedTuple):
     """Per attribute: the range seen so far (mutable), the limits of noisy values, and whether they are leaf numbers."""
 
-    seen: Floats  # (2, columns) A.min and A.max; inf and -inf before the first row
-    limits: Floats  # (2, columns) the declared bounds; NaN where none are declared
-    leaves: NDArray[np.bool_]  # (columns,)
+    seen: Floats2  # (2, columns) A.min and A.max; inf and -inf before the first row
+    limits: Floats2  # (2, columns) the declared bounds; NaN where none are declared
+    leaves: Flags  # (columns,)
 
 
 @kernel
@@ -76,7 +74,7 @@ def perturb_value(draws: Draws, ranges: Ranges, column: Int, value: float, noise
 
 @entry_kernel
 def perturb_rows(
-    draws: Draws, ranges: Ranges, quasi: Floats, skip: NDArray[np.bool_], phi: float, floor: float, first: Int
+    draws: Draws, ranges: Ranges, quasi: Floats2, skip: Flags, phi: float, floor: float, first: Int
 ) -> None:
     """Perturb the rows in place; row i has arrival number first + i. Skipped rows are left unchanged."""
     for row in range(quasi.shape[0]):

@@ -2,11 +2,13 @@
 
 import numpy as np
 
+from castleguard.kernels.arrays import Ints
 from castleguard.kernels.chacha import SHUFFLE, begin_content, pick
-from castleguard.kernels.compile import Int, allocating_kernel, kernel
+from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.content import add_number, begin_digest, end_digest
 from castleguard.kernels.loss import Domain, root_box
-from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Ints, Output, State
+from castleguard.kernels.sorting import sort_with
+from castleguard.kernels.state import ARRIVALS, LONGEST_WAIT, REUSED, ROOT, SHUFFLED, Output, State
 from castleguard.kernels.views import Box, draws_of, rows_of
 
 
@@ -53,14 +55,6 @@ def add_drop(output: Output, position: Int, seen: Int) -> None:
     output.used[2] += 1
 
 
-@allocating_kernel
-def _sort_rows(position: Ints, group: Ints) -> None:
-    """Sort rows by arrival, together with their groups."""
-    ranks = np.argsort(position)
-    position[:] = position[ranks]
-    group[:] = group[ranks]
-
-
 @kernel
 def digest_release(state: State, position: Ints) -> np.int64:
     """Digest of the positions and contents of rows that are released together."""
@@ -96,4 +90,4 @@ def order_rows(state: State, output: Output, start: Int, event: Int, order: Int)
             position[last], position[other] = position[other], position[last]
             group[last], group[other] = group[other], group[last]
     else:
-        _sort_rows(position, group)
+        sort_with(position, group)

@@ -8,13 +8,14 @@ full, all pairs and boxes are forgotten and the root closes. That costs informat
 
 import numpy as np
 
+from castleguard.kernels.arrays import Floats, Ints
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_in, count_of
 from castleguard.kernels.loss import is_root, publish_box, stretch
 from castleguard.kernels.reference import value_at
 from castleguard.kernels.shape import is_burnt_in, lack_of_counts
 from castleguard.kernels.siphash import NO_PERSON
-from castleguard.kernels.state import BOXES, PAIRS, REUSABLE, ROOT_OPEN, Floats, Ints, Settings, State, Work
+from castleguard.kernels.state import BOXES, PAIRS, REUSABLE, ROOT_OPEN, Settings, State, Work
 from castleguard.kernels.views import Box, box_of, memory_of, reusables_of, size_of, tally_of
 
 _OWNERS = 1 << 32  # number of owners that the upper half of a table entry can distinguish

@@ -6,8 +6,9 @@ weight of the newest row instead; when it becomes large, everything is divided b
 state after n rows therefore depends on these rows alone, not on how they were batched.
 """
 
+from castleguard.kernels.arrays import Floats
 from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.state import DECAY, NEWEST, PUBLIC, REFERRED, SIZE, SUM, WINDOW, Floats, Shape, State
+from castleguard.kernels.state import DECAY, NEWEST, PUBLIC, REFERRED, SIZE, SUM, WINDOW, Shape, State
 from castleguard.kernels.views import size_of, values_of
 
 _LARGE = 2.0**100

@@ -5,8 +5,8 @@ the window. The block holds the first bits of a uniform binary fraction, which i
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Flags, Hashes, Words
 from castleguard.kernels.chacha import chacha_block
 from castleguard.kernels.compile import Bool, entry_kernel
 
@@ -14,7 +14,7 @@ _WORD = np.uint64(32)
 
 
 @entry_kernel
-def draw_block(key: NDArray[np.uint32], person: np.uint64, digest: np.uint64, block: NDArray[np.uint32]) -> None:
+def draw_block(key: Words, person: np.uint64, digest: np.uint64, block: Words) -> None:
     """Write the first 512 bits of a row's fraction to `block`."""
     low, high = np.int64(person & np.uint64(0xFFFFFFFF)), np.int64(person >> _WORD)
     chacha_block(key, low, high, np.int64(digest & np.uint64(0xFFFFFFFF)), np.int64(digest >> _WORD), block)
@@ -22,13 +22,13 @@ def draw_block(key: NDArray[np.uint32], person: np.uint64, digest: np.uint64, bl
 
 @entry_kernel
 def flip_coins(
-    key: NDArray[np.uint32],
-    person: NDArray[np.uint64],
-    digest: NDArray[np.uint64],
-    rate: NDArray[np.uint32],
-    keep: NDArray[np.bool_],
-    undecided: NDArray[np.bool_],
-    block: NDArray[np.uint32],
+    key: Words,
+    person: Hashes,
+    digest: Hashes,
+    rate: Words,
+    keep: Flags,
+    undecided: Flags,
+    block: Words,
 ) -> Bool:
     """Flip the coin of every row that is still kept: a fraction below `rate` (at most 16 words) keeps it.
 

@@ -6,6 +6,7 @@ criteria are met and positive otherwise, so that a merge can tell whether a neig
 
 import numpy as np
 
+from castleguard.kernels.arrays import Floats, Ints
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.counts import count_in
 from castleguard.kernels.reference import smoothing, value_at
@@ -21,8 +22,6 @@ from castleguard.kernels.state import (
     REFERRED,
     CountScratch,
     Criteria,
-    Floats,
-    Ints,
     State,
 )
 from castleguard.kernels.views import size_of, tally_of, values_of

@@ -1,15 +1,13 @@
 """Shuffle the rows of a table, each column independently."""
 
-import numpy as np
-from numpy.typing import NDArray
-
+from castleguard.kernels.arrays import Floats2, Ints
 from castleguard.kernels.chacha import SHUFFLE, Draws, advance_key, begin_content, pick
 from castleguard.kernels.compile import Int, entry_kernel
 from castleguard.kernels.content import add_number, begin_digest, end_digest
 
 
 @entry_kernel
-def shuffle_columns(draws: Draws, position: Int, noisy: NDArray[np.int64], table: NDArray[np.float64]) -> None:
+def shuffle_columns(draws: Draws, position: Int, noisy: Ints, table: Floats2) -> None:
     """Shuffle every column of `table` (rows, columns) in place.
 
     The draws are addressed by the `noisy` numbers that the table was computed from: equal numbers at the same position

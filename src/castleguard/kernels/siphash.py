@@ -8,12 +8,8 @@ a batch carries 12 or "12".
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Bytes, Flags, Hashes, Ints
 from castleguard.kernels.compile import Int, entry_kernel, kernel
-
-Key = NDArray[np.uint64]  # (2,)
-Hashes = NDArray[np.uint64]  # (rows,)
-Ints = NDArray[np.int64]  # (rows,)
-Bytes = NDArray[np.uint8]
 
 _Word = np.uint64
 SipState = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
@@ -76,7 +72,7 @@ def end_hash(state: SipState) -> np.uint64:
 
 
 @kernel
-def siphash(data: Bytes, start: Int, stop: Int, key: Key) -> np.uint64:
+def siphash(data: Bytes, start: Int, stop: Int, key: Hashes) -> np.uint64:
     """Hash of data[start:stop]."""
     state = begin_hash(key[0], key[1])
     length = stop - start
@@ -94,7 +90,7 @@ def siphash(data: Bytes, start: Int, stop: Int, key: Key) -> np.uint64:
 
 @entry_kernel
 def _hash_strings(
-    data: Bytes, start: Ints, stop: Ints, valid: NDArray[np.bool_], key: Key, missing: Bytes, hashes: Hashes
+    data: Bytes, start: Ints, stop: Ints, valid: Flags, key: Hashes, missing: Bytes, hashes: Hashes
 ) -> None:
     for row in range(valid.size):
         if valid[row]:
@@ -104,9 +100,7 @@ def _hash_strings(
 
 
 @entry_kernel
-def _hash_integers(
-    values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key, missing: Bytes, digits: Bytes, hashes: Hashes
-) -> None:
+def _hash_integers(values: Ints, valid: Flags, key: Hashes, missing: Bytes, digits: Bytes, hashes: Hashes) -> None:
     for row in range(valid.size):
         if not valid[row]:
             hashes[row] = siphash(missing, 0, missing.size, key)
@@ -127,19 +121,19 @@ def _hash_integers(
         hashes[row] = siphash(digits, start, digits.size, key)
 
 
-def hash_strings(data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
+def hash_strings(data: Bytes, offsets: NDArray[np.int64], valid: NDArray[np.bool_], key: Hashes) -> Hashes:
     """Hash every string of an Arrow buffer; all missing values get the same hash."""
     return hash_spans(data, offsets[:-1], offsets[1:], valid, key)
 
 
-def hash_spans(data: Bytes, start: Ints, stop: Ints, valid: NDArray[np.bool_], key: Key) -> Hashes:
+def hash_spans(data: Bytes, start: Ints, stop: Ints, valid: NDArray[np.bool_], key: Hashes) -> Hashes:
     """Hash data[start:stop] of every row; all missing values get the same hash."""
     hashes = np.empty(valid.size, dtype=np.uint64)
     _hash_strings(data, start, stop, valid, key, np.full(1, MISSING, dtype=np.uint8), hashes)
     return hashes
 
 
-def hash_integers(values: NDArray[np.int64], valid: NDArray[np.bool_], key: Key) -> Hashes:
+def hash_integers(values: NDArray[np.int64], valid: NDArray[np.bool_], key: Hashes) -> Hashes:
     """Hash the decimal digits of every integer; all missing values get the same hash."""
     hashes = np.empty(valid.size, dtype=np.uint64)
     scratch = np.empty(20, dtype=np.uint8)

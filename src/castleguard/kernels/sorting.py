@@ -5,11 +5,9 @@ depend on how they are compared.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Hashes, Ints
 from castleguard.kernels.compile import Int, kernel
-
-Keys = NDArray[np.uint64]
 
 _SHORT = 16  # keys that are sorted by insertion
 LOWER = np.uint64(0xFFFFFFFF)
@@ -28,7 +26,7 @@ def lower_half(key: np.uint64) -> Int:
 
 
 @kernel
-def _insert_all(keys: Keys, start: Int, stop: Int) -> None:
+def _insert_all(keys: Hashes, start: Int, stop: Int) -> None:
     for at in range(start + 1, stop):
         key = keys[at]
         hole = at
@@ -39,7 +37,7 @@ def _insert_all(keys: Keys, start: Int, stop: Int) -> None:
 
 
 @kernel
-def _split(keys: Keys, start: Int, stop: Int) -> Int:
+def _split(keys: Hashes, start: Int, stop: Int) -> Int:
     """Put smaller keys before larger ones; where the larger ones begin: neither side is empty."""
     middle = (start + stop) // 2
     first, second, third = keys[start], keys[middle], keys[stop - 1]
@@ -61,7 +59,7 @@ def _split(keys: Keys, start: Int, stop: Int) -> Int:
 
 
 @kernel
-def select_keys(keys: Keys, start: Int, stop: Int, count: Int) -> None:
+def select_keys(keys: Hashes, start: Int, stop: Int, count: Int) -> None:
     """Put the `count` smallest keys of start..stop first, in any order."""
     wanted = start + count
     while stop - start > _SHORT:
@@ -76,7 +74,7 @@ def select_keys(keys: Keys, start: Int, stop: Int, count: Int) -> None:
 
 
 @kernel
-def sort_keys(keys: Keys, start: Int, stop: Int) -> None:
+def sort_keys(keys: Hashes, start: Int, stop: Int) -> None:
     """Sort start..stop. A heap: no input makes it slow."""
     if stop - start <= _SHORT:
         _insert_all(keys, start, stop)
@@ -90,7 +88,7 @@ def sort_keys(keys: Keys, start: Int, stop: Int) -> None:
 
 
 @kernel
-def _sift(keys: Keys, start: Int, root: Int, size: Int) -> None:
+def _sift(keys: Hashes, start: Int, root: Int, size: Int) -> None:
     """Let a key sink to its place in the heap keys[start : start + size]."""
     key = keys[start + root]
     hole = root
@@ -105,3 +103,36 @@ def _sift(keys: Keys, start: Int, root: Int, size: Int) -> None:
         keys[start + hole] = keys[start + child]
         hole = child
     keys[start + hole] = key
+
+
+@kernel
+def sort_with(numbers: Ints, others: Ints) -> None:
+    """Sort different numbers, and the elements of another array with them. A heap, as in `sort_keys`."""
+    size = numbers.size
+    for root in range(size // 2 - 1, -1, -1):
+        _sift_with(numbers, others, root, size)
+    for last in range(size - 1, 0, -1):
+        numbers[0], numbers[last] = numbers[last], numbers[0]
+        others[0], others[last] = others[last], others[0]
+        _sift_with(numbers, others, 0, last)
+
+
+@kernel
+def _sift_with(numbers: Ints, others: Ints, root: Int, size: Int) -> None:
+    """Let an element sink to its place in the heap of the first `size`."""
+    number = numbers[root]
+    other = others[root]
+    hole = root
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and numbers[child] < numbers[child + 1]:
+            child += 1
+        if numbers[child] <= number:
+            break
+        numbers[hole] = numbers[child]
+        others[hole] = others[child]
+        hole = child
+    numbers[hole] = number
+    others[hole] = other

@@ -5,13 +5,9 @@ leading zeros in place, and marks every text that may need more than that as odd
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Bytes, Flags, Hashes, Ints, Ints2
 from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
-from castleguard.kernels.state import Ints
-
-Bytes = NDArray[np.uint8]
-Flags = NDArray[np.bool_]
 
 MOST_DIGITS = 40  # of a number written without an exponent
 
@@ -21,12 +17,11 @@ _F, _G, _I, _N, _T, _U, _W, _Z = 0x66, 0x67, 0x69, 0x6E, 0x74, 0x75, 0x77, 0x7A
 _BRACE, _PARENTHESIS = 0x7B, 0x28
 
 # Packed counts of a text's bytes per class, seven bits each: one addition per byte updates all of them.
-Classes = NDArray[np.uint64]  # (256,)
 _DIGITS, _POINTS, _SEPARATORS, _DASHES, _HEXES, _EXPONENTS, _BLANKS, _UPPER, _FOREIGN = range(0, 63, 7)
 _LONGEST = 127
 
 
-def byte_classes() -> Classes:
+def byte_classes() -> Hashes:
     """Table of what each byte adds to the packed counts."""
     members = {
         _DIGITS: b"0123456789",
@@ -126,7 +121,7 @@ def _may_be_time(data: Bytes, start: Int, stop: Int, digits: Int) -> Bool:
 
 
 @kernel
-def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Classes) -> Int:
+def _read(data: Bytes, start: Int, stop: Int, fold: bool, classes: Hashes) -> Int:
     """Start of the canonical text, -1 if the text is odd. Lower-cases letters in place."""
     length = stop - start
     if length > _LONGEST:
@@ -183,7 +178,7 @@ def _whole_part(data: Bytes, start: Int, stop: Int) -> Int:
 
 @entry_kernel
 def read_spellings(
-    data: Bytes, bounds: Ints, valid: Flags, form: tuple[bool, bool], classes: Classes, spans: Ints, odd: Flags
+    data: Bytes, bounds: Ints, valid: Flags, form: tuple[bool, bool], classes: Hashes, spans: Ints2, odd: Flags
 ) -> None:
     """Find the canonical text of every valid row of an Arrow buffer, or mark the row as odd.
 

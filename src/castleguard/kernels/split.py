@@ -8,6 +8,7 @@ the seed's, so every sub-cluster starts with exactly k persons.
 
 import numpy as np
 
+from castleguard.kernels.arrays import Floats, Ints
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, sort_by_part
@@ -22,7 +23,7 @@ from castleguard.kernels.loss import (
     stretched_loss,
     value_loss,
 )
-from castleguard.kernels.state import EPS, Floats, Ints, Work
+from castleguard.kernels.state import EPS, Work
 from castleguard.kernels.views import (
     Buckets,
     Line,

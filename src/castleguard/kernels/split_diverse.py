@@ -8,12 +8,13 @@ may contribute nothing, and the sub-cluster misses l.)
 
 import numpy as np
 
+from castleguard.kernels.arrays import Ints
 from castleguard.kernels.chacha import PERSON_ROW, ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, row_in_bucket, take_out
 from castleguard.kernels.loss import Domain, box_loss, stretch, stretched_loss
 from castleguard.kernels.split import add_leftover, start_part
-from castleguard.kernels.state import Ints, Work
+from castleguard.kernels.state import Work
 from castleguard.kernels.views import (
     Buckets,
     Numbers,

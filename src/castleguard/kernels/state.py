@@ -7,15 +7,23 @@ a kernel cannot assign to the fields of a named tuple.
 
 from typing import NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.counts import Table
+from castleguard.kernels.arrays import (
+    Flags,
+    Floats,
+    Floats2,
+    Floats3,
+    Hashes,
+    Hashes2,
+    Ints,
+    Ints2,
+    Slots2,
+    Table,
+    Words2,
+)
 from castleguard.kernels.loss import Domain
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Slots = NDArray[np.int32]
 Arrays = dict[str, NDArray]  # type: ignore[type-arg]  # arrays of a state by name, of any dtype
 
 EPS = 1e-12  # losses closer than this are equal
@@ -148,57 +156,60 @@ class State(NamedTuple):
     counters: Ints  # (COUNTERS,)
     levels: Floats  # (1 + loss_window,) the threshold (CASTLE's tau), then a ring of recent losses
     domain: Domain
-    quasi: Floats  # (capacity, columns) the ring of pending rows: slot = position % capacity
-    person: NDArray[np.uint64]  # (capacity,)
-    sensitive: Ints  # (capacity, sensitive columns)
+    quasi: Floats2  # (capacity, columns) the ring of pending rows: slot = position % capacity
+    person: Hashes  # (capacity,)
+    sensitive: Ints2  # (capacity, sensitive columns)
     arrived: Floats  # (capacity,) seconds
-    link: Ints  # (4, capacity) position, cluster, next and previous member
-    bounds: Floats  # (2, columns, slots) of the open clusters, CASTLE's Gamma
-    book: Ints  # (5 + sensitive columns, slots + 1); the last column is for all clusters together
+    link: Ints2  # (4, capacity) position, cluster, next and previous member
+    bounds: Floats3  # (2, columns, slots) of the open clusters, CASTLE's Gamma
+    book: Ints2  # (5 + sensitive columns, slots + 1); the last column is for all clusters together
     person_table: Table  # rows per (cluster, person)
     value_table: Table  # rows per (cluster, sensitive column, value)
-    kept_bounds: Floats  # (4, columns, entries) of the reusable generalisations, CASTLE's Omega
-    kept_stamp: Ints  # (4, entries + 1)
-    weights: Floats  # (entries + 6, sensitive columns, values or nodes) remembered pairs, reference, public trees
+    kept_bounds: Floats3  # (4, columns, entries) of the reusable generalisations, CASTLE's Omega
+    kept_stamp: Ints2  # (4, entries + 1)
+    weights: Floats3  # (entries + 6, sensitive columns, values or nodes) remembered pairs, reference, public trees
     pair_table: Table  # the remembered pairs: (box, sensitive column, value) and person
-    recent: Slots  # (sensitive columns, window) a ring of recent values, if the reference is a window
-    words: NDArray[np.uint32]  # (PURPOSES, 16) blocks of the draws; row 0 is the key
-    drawn: Ints  # (3, PURPOSES)
+    recent: Slots2  # (sensitive columns, window) a ring of recent values, if the reference is a window
+    words: Words2  # (PURPOSES, 16) blocks of the draws; row 0 is the key
+    drawn: Ints2  # (3, PURPOSES)
 
 
 class Batch(NamedTuple):
     """Arriving rows."""
 
-    quasi: Floats  # (rows, columns)
-    person: NDArray[np.uint64]  # (rows,)
-    sensitive: Ints  # (rows, sensitive columns)
-    to_root: NDArray[np.bool_]  # (rows,)
-    present: NDArray[np.bool_]  # (rows,) False: an earlier stage left the row out; it only advances the clock
+    quasi: Floats2  # (rows, columns)
+    person: Hashes  # (rows,)
+    sensitive: Ints2  # (rows, sensitive columns)
+    to_root: Flags  # (rows,)
+    present: Flags  # (rows,) False: an earlier stage left the row out; it only advances the clock
 
 
 class Output(NamedTuple):
     """Decisions of one call: rows with their groups in order of release, and dropped rows."""
 
     used: Ints  # (3,) rows, groups, drops written so far
-    rows: Ints  # (2, rows) position and group
-    bounds: Floats  # (2, groups, columns) as published
+    rows: Ints2  # (2, rows) position and group
+    bounds: Floats3  # (2, groups, columns) as published
     loss: Floats  # (groups,)
-    marks: Ints  # (4, groups) kind; 1 = may be reused; the row whose expiry released it; arrivals at that time
-    dropped: Ints  # (2, drops) position, and arrivals at that time
+    marks: Ints2  # (4, groups) kind; 1 = may be reused; the row whose expiry released it; arrivals at that time
+    dropped: Ints2  # (2, drops) position, and arrivals at that time
 
 
 class Work(NamedTuple):
     """Scratch space; keeps nothing between calls. `views.py` names the parts of the packed arrays."""
 
     gain: Floats  # (slots,)
-    inside: NDArray[np.bool_]  # (entries,)
-    box: Floats  # (4, columns) a box under construction, and the same box as published
-    point: Floats  # (capacity, columns) the members of a cluster
-    lines: Floats  # (columns, capacity) the same members, attribute-major
-    keys: NDArray[np.uint64]  # (2, capacity) their persons, and their values in one sensitive column
-    ints: Ints  # (SCRATCH, capacity + 1)
+    inside: Flags  # (entries,)
+    box: Floats2  # (4, columns) a box under construction, and the same box as published
+    point: Floats2  # (capacity, columns) the members of a cluster
+    lines: Floats2  # (columns, capacity) the same members, attribute-major
+    keys: Hashes2  # (2, capacity) their persons, and their values in one sensitive column
+    ints: Ints2  # (SCRATCH, capacity + 1)
     far: Floats  # (capacity,)
-    parts: Floats  # (2, parts, columns) boxes of sub-clusters
+    parts: Floats3  # (2, parts, columns) boxes of sub-clusters
     part_loss: Floats  # (parts,)
-    tally: Floats  # (8, values, nodes or slots) counts of values, and figures computed from them
+    tally: Floats2  # (8, values, nodes or slots) counts of values, and figures computed from them
     table: Table
+    root_marks: Ints2  # (2 * sensitive columns + 1, capacity) see `suppress.RootGroup`
+    root_counts: Floats3  # (4, sensitive columns, values or nodes)
+    root_pairs: Table

@@ -7,11 +7,14 @@ own, and the accompanying rows are chosen without looking at values. If criteria
 are set, a row that would break them at the root is dropped.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.compile import Bool, Int, allocating_kernel, kernel
-from castleguard.kernels.counts import Table, count_in
+from castleguard.kernels.arrays import Floats, Ints, Table
+from castleguard.kernels.compile import Bool, Int, kernel
+from castleguard.kernels.counts import count_in
 from castleguard.kernels.grouping import number_keys
 from castleguard.kernels.open_clusters import remove_row
 from castleguard.kernels.person_matching import persons_match_values
@@ -28,8 +31,6 @@ from castleguard.kernels.state import (
     OLDEST,
     ROOT_OPEN,
     WAITING,
-    Floats,
-    Ints,
     Output,
     Settings,
     State,
@@ -43,6 +44,20 @@ PERSONS = 1  # rows that add a missing person, regardless of their values
 ALL = 2
 
 Marks = NDArray[np.float64]  # (2, columns, values)
+
+
+class RootGroup(NamedTuple):
+    """Scratch space for choosing the rows of the root group."""
+
+    person: Ints  # (rows,) number of its person
+    seen_person: Ints  # (rows,) by that number: 1 if the person is in the group
+    value: Ints  # (columns, rows) number of its value
+    seen_value: Ints  # (columns, rows) by that number: 1 if the value is in the group
+    values: Ints  # (columns,) distinct values in the group
+    pairs: Table  # (person, value) pairs in the group
+    alone: Floats  # (columns, values) pairs of the group
+    joint: Floats  # (columns, values) the same, with the pairs published at the root before
+    no_person: Marks  # 1 if a pair of NO_PERSON is among `alone`, among `joint`
 
 
 @kernel
@@ -62,12 +77,57 @@ def list_pending(state: State, work: Work, first: Int) -> Int:
 
 
 @kernel
-def tally_root(state: State, pairs: Table, at: Int, alone: Floats, joint: Floats, no_person: Marks) -> None:
-    """Count one more row, alone and with the pairs kept for the root. `pairs` has the pairs counted so far."""
+def begin_root(state: State, settings: Settings, work: Work, slots: Ints) -> RootGroup:
+    """Return an empty root group that rows of `slots` can enter."""
+    rows = rows_of(state)
+    columns = rows.sensitive.shape[1]
+    total = slots.size
+    marks = work.root_marks
+    seen_person = numbers_of(work).share
+    group = RootGroup(
+        numbers_of(work).person,
+        seen_person,
+        marks[:columns],
+        marks[columns : 2 * columns],
+        marks[2 * columns, :columns],
+        work.root_pairs,
+        work.root_counts[0],
+        work.root_counts[1],
+        work.root_counts[2:],
+    )
+    keys = work.keys[0]
+    for at in range(total):
+        keys[at] = rows.person[slots[at]]
+        seen_person[at] = 0
+    number_keys(work.table, keys, total, group.person)
+    for column in range(columns):
+        group.values[column] = 0
+        for at in range(total):
+            keys[at] = np.uint64(rows.sensitive[slots[at], column])
+            group.seen_value[column, at] = 0
+        number_keys(work.table, keys, total, group.value[column])
+    if settings.shape.on:
+        for entry in range(group.pairs.shape[0]):
+            group.pairs[entry, 1] = np.uint64(0)
+        memory = state.weights[root_memory(state)]
+        for column in range(columns):
+            for value in range(memory.shape[1]):
+                group.alone[column, value] = 0.0
+                group.joint[column, value] = memory[column, value]
+                group.no_person[0, column, value] = 0.0
+                group.no_person[1, column, value] = 0.0
+            find_no_person(state, root_memory(state), column, group.no_person[1, column, : size_of(state, column)])
+    return group
+
+
+@kernel
+def tally_root(state: State, group: RootGroup, at: Int) -> None:
+    """Count the pairs of one more row, alone and with the pairs kept for the root."""
     root = root_memory(state)
+    alone, joint, no_person = group.alone, group.joint, group.no_person
     for column in range(alone.shape[0]):
         value = value_at(state, at, column)
-        if count_in(pairs, column * alone.shape[1] + value, state.person[at]) == 1:
+        if count_in(group.pairs, column * alone.shape[1] + value, state.person[at]) == 1:
             alone[column, value] += 1.0
             if state.person[at] == NO_PERSON:
                 no_person[0, column, value] = 1.0
@@ -86,67 +146,45 @@ def counts_suffice(state: State, settings: Settings, work: Work, counts: Floats,
     return True
 
 
-@allocating_kernel
+@kernel
 def fill_root(state: State, settings: Settings, work: Work, slots: Ints, choice: Int, taken: Ints) -> Int:
     """Take the first row and later ones that `choice` allows until they meet the criteria; return how many.
 
     Returns 0 if they never do. A row of NO_PERSON adds neither a person nor a value.
     """
     rows = rows_of(state)
-    table = work.table
     columns = rows.sensitive.shape[1]
-    total = slots.size
-    counting = total * columns if settings.shape.on else 0
-    room = 16
-    while room < 2 * counting:
-        room *= 2
-    pairs = np.zeros((room, 2), dtype=np.uint64)
-    alone = np.zeros((columns, state.weights.shape[2]))
-    joint = state.weights[root_memory(state)].copy()
-    no_person = np.zeros((2, columns, alone.shape[1]))
-    for column in range(columns if settings.shape.on else 0):
-        find_no_person(state, root_memory(state), column, no_person[1, column, : size_of(state, column)])
-    keys = np.empty(total, dtype=np.uint64)
-    person = np.empty(total, dtype=np.int64)
-    value = np.empty((columns, total), dtype=np.int64)
-    for at in range(total):
-        keys[at] = rows.person[slots[at]]
-    number_keys(table, keys, total, person)
-    for column in range(columns):
-        for at in range(total):
-            keys[at] = np.uint64(rows.sensitive[slots[at], column])
-        number_keys(table, keys, total, value[column])
-    seen_person = np.zeros(total, dtype=np.bool_)
-    seen_value = np.zeros((columns, total), dtype=np.bool_)
+    group = begin_root(state, settings, work, slots)
+    person, values = group.person, group.values
     persons = 0
-    values = np.zeros(columns, dtype=np.int64)
     count = 0
-    for at in range(total):
+    for at in range(slots.size):
         known = rows.person[slots[at]] != NO_PERSON
-        wanted = choice == ALL or at == 0 or (known and persons < settings.k and not seen_person[person[at]])
+        wanted = choice == ALL or at == 0
+        wanted = wanted or (known and persons < settings.k and group.seen_person[person[at]] == 0)
         for column in range(columns if choice == HELPFUL else 0):
             missed = known and values[column] < settings.l
-            wanted = wanted or (missed and not seen_value[column, value[column, at]])
+            wanted = wanted or (missed and group.seen_value[column, group.value[column, at]] == 0)
         if not wanted:
             continue
         taken[count] = slots[at]
         count += 1
-        if known and not seen_person[person[at]]:
-            seen_person[person[at]] = True
+        if known and group.seen_person[person[at]] == 0:
+            group.seen_person[person[at]] = 1
             persons += 1
         if settings.shape.on:
-            tally_root(state, pairs, slots[at], alone, joint, no_person)
+            tally_root(state, group, slots[at])
         enough: Bool = persons >= settings.k
         for column in range(columns):
-            if known and not seen_value[column, value[column, at]]:
-                seen_value[column, value[column, at]] = True
+            if known and group.seen_value[column, group.value[column, at]] == 0:
+                group.seen_value[column, group.value[column, at]] = 1
                 values[column] += 1
             enough = enough and values[column] >= settings.l
         if enough and settings.l > 1 and settings.per_person:
-            enough = persons_match_values(table, rows, taken[:count], settings.l)
+            enough = persons_match_values(work, rows, taken[:count], settings.l)
         if enough and settings.shape.on:
-            enough = counts_suffice(state, settings, work, alone, no_person[0])
-            enough = enough and counts_suffice(state, settings, work, joint, no_person[1])
+            enough = counts_suffice(state, settings, work, group.alone, group.no_person[0])
+            enough = enough and counts_suffice(state, settings, work, group.joint, group.no_person[1])
         if enough:
             return count
     return 0

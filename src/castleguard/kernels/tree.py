@@ -7,6 +7,7 @@ that leave stay where they are, and are FAR from everything.
 
 import numpy as np
 
+from castleguard.kernels.arrays import Singles
 from castleguard.kernels.citadel_state import (
     BLOCK,
     BY_PLACE,
@@ -24,7 +25,6 @@ from castleguard.kernels.citadel_state import (
     PLACE,
     STRETCH,
     Axes,
-    Singles,
     Work,
 )
 from castleguard.kernels.compile import Int, kernel, scan_kernel

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Floats, Ints, Table
 from castleguard.kernels.chacha import Draws
 from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.counts import Table
-from castleguard.kernels.state import SIZE, BoxScratch, CountScratch, Floats, Ints, State, Work
+from castleguard.kernels.state import SIZE, BoxScratch, CountScratch, State, Work
 
 SCRATCH = 22  # rows of Work.ints
 
@@ -147,6 +147,23 @@ class Line(NamedTuple):
     start: Ints  # per bucket: a lower bound of the index of its first row
 
 
+class Matching(NamedTuple):
+    """Scratch space for matching persons to values; shared with that of splits."""
+
+    known: Ints  # rows with a person
+    key: NDArray[np.uint64]
+    person: Ints  # per row
+    value: Ints  # per row
+    start: Ints  # per value: where its edges begin
+    fill: Ints  # per value
+    edge: Ints  # persons, value by value
+    holder: Ints  # per person: the value matched to it
+    seen: Ints  # per person: the search that reached it
+    via: Ints  # per person: the value from which it was reached
+    taken: Ints  # per value: the person matched to it
+    queue: Ints
+
+
 class Numbers(NamedTuple):
     """Persons and values of a cluster's members as small numbers, with scratch space for split^l."""
 
@@ -274,6 +291,26 @@ def numbers_of(work: Work) -> Numbers:
     """Numbers of the current cluster's members."""
     ints = work.ints
     return Numbers(ints[14], ints[15], ints[16], ints[17], ints[18])
+
+
+@kernel
+def matching_of(work: Work) -> Matching:
+    """Scratch space for a matching."""
+    ints = work.ints
+    return Matching(
+        ints[4],
+        work.keys[1],
+        ints[5],
+        ints[6],
+        ints[7],
+        ints[8],
+        ints[9],
+        ints[10],
+        ints[11],
+        ints[12],
+        ints[13],
+        ints[19],
+    )
 
 
 @kernel

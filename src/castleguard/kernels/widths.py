@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from castleguard.kernels.citadel_state import Axes, Singles
+from castleguard.kernels.arrays import Singles
+from castleguard.kernels.citadel_state import Axes
 from castleguard.kernels.compile import Int, kernel, scan_kernel
 from castleguard.kernels.loss import LEAVES, Domain, value_loss
 

@@ -7,6 +7,7 @@ readmitted row is assigned to a cluster again.
 import numpy as np
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Floats, Floats2, Ints
 from castleguard.kernels.assign import best_selection
 from castleguard.kernels.compile import Bool, Int, entry_kernel, kernel
 from castleguard.kernels.expire import learn_loss
@@ -14,10 +15,10 @@ from castleguard.kernels.loss import Domain, box_loss, cell_loss, largest_inside
 from castleguard.kernels.open_clusters import insert_row, new_cluster, remove_row
 from castleguard.kernels.reuse import remember
 from castleguard.kernels.ring import is_pending
-from castleguard.kernels.state import OLDEST, OPEN, PENDING, Floats, Ints, Settings, State, Work
+from castleguard.kernels.state import OLDEST, OPEN, PENDING, Settings, State, Work
 from castleguard.kernels.views import box_of, clusters_of, rows_of, tallies_of
 
-Bounds = Floats  # (2, columns)
+Bounds = Floats2  # (2, columns)
 
 
 @kernel
@@ -55,7 +56,7 @@ def distances(state: State, position: Int, far: Floats) -> None:
 
 
 @entry_kernel
-def levels_of(state: State, lower: Floats, upper: Floats, levels: Ints) -> None:
+def levels_of(state: State, lower: Floats2, upper: Floats2, levels: Ints) -> None:
     """Find the innermost of several nested boxes that each ring slot's row lies in.
 
     The level is -1 for rows outside all boxes and for slots without a clustered row.
@@ -239,14 +240,14 @@ def usual_loss(state: State) -> float:
 
 
 @entry_kernel
-def union_losses(state: State, low: Floats, high: Floats, lower: Floats, upper: Floats, losses: Floats) -> None:
+def union_losses(state: State, low: Floats, high: Floats, lower: Floats2, upper: Floats2, losses: Floats) -> None:
     """Loss of the union of a published box with each of several others."""
     for other in range(losses.size):
         losses[other] = union_loss(state.domain, low, high, lower[other], upper[other])
 
 
 @entry_kernel
-def around_published(state: State, lower: Floats, upper: Floats, published: Floats) -> float:
+def around_published(state: State, lower: Floats, upper: Floats, published: Floats2) -> float:
     """Compute the published box around published bounds; return its loss."""
     for column in range(lower.size):
         published[1, column] = largest_inside(state.domain, column, upper[column])
@@ -255,7 +256,7 @@ def around_published(state: State, lower: Floats, upper: Floats, published: Floa
 
 
 @entry_kernel
-def published_box(state: State, lower: Floats, upper: Floats, published: Floats) -> float:
+def published_box(state: State, lower: Floats, upper: Floats, published: Floats2) -> float:
     """Compute the published box of range intervals; return its loss."""
     publish_box(state.domain, lower, upper, published[0], published[1])
     return box_loss(state.domain, published[0], published[1])

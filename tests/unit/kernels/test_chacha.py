@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.kernels import chacha
+from castleguard.kernels.arrays import Ints2
 from castleguard.kernels.chacha import LANES, NOISE, PURPOSES, RATCHET, Draws, new_words
 from castleguard.kernels.compile import entry_kernel
 from castleguard.kernels.content import add_number, begin_digest, end_digest
@@ -27,7 +28,7 @@ def write_block(key: Words, address: Ints, out: Words) -> None:
 
 
 @entry_kernel
-def make_draws(draws: Draws, asked: Ints, answers: Ints) -> None:
+def make_draws(draws: Draws, asked: Ints2, answers: Ints) -> None:
     """Answer rows of (purpose, position, choices); a row without choices begins an event and may change the key."""
     for at in range(answers.size):
         if asked[at, 2] == 0:

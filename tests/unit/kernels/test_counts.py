@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Ints2, Table
 from castleguard.kernels.compile import entry_kernel
-from castleguard.kernels.counts import Table, count_in, count_of, count_out, new_table
+from castleguard.kernels.counts import count_in, count_of, count_out, new_table
 
 ENTRIES = 8
 KEYS = (0, 1, 2, 16, 2**32, 2**63, 2**64 - 1, 0x9E3779B97F4A7C15)
@@ -22,7 +23,7 @@ def replay(
     owners: NDArray[np.int64],
     keys: NDArray[np.uint64],
     entering: NDArray[np.bool_],
-    counts: NDArray[np.int64],
+    counts: Ints2,
 ) -> None:
     """Apply the changes in order; return the count after each, from the change itself and from a lookup."""
     for at in range(owners.size):

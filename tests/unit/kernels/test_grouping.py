@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from castleguard.kernels.arrays import Ints2, Table
 from castleguard.kernels.compile import entry_kernel
-from castleguard.kernels.counts import Table, new_table
+from castleguard.kernels.counts import new_table
 from castleguard.kernels.grouping import fewest_per_part, number_keys, offer, sort_by_part
 from castleguard.kernels.views import Nearest
 
@@ -15,7 +16,7 @@ Keys = NDArray[np.uint64]
 
 
 @entry_kernel
-def group(table: Table, keys: Keys, part: Ints, parts: int, out: Ints) -> None:
+def group(table: Table, keys: Keys, part: Ints, parts: int, out: Ints2) -> None:
     """Rows of `out`: key numbers, starts of parts, rows by part, a tally; last elements: keys, fewest keys per part."""
     count = keys.size
     out[4, 0] = number_keys(table, keys, count, out[0])

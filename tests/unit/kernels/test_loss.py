@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.algorithms import domain as domains
+from castleguard.kernels.arrays import Floats2, Ints2
 from castleguard.kernels.compile import entry_kernel
 from castleguard.kernels.loss import Domain, box_loss, common_node, publish_box, root_box, stretched_loss, value_loss
 from castleguard.schema.hierarchy import Hierarchy
@@ -21,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 @entry_kernel
-def look_up(domain: Domain, pairs: NDArray[np.int64], nodes: NDArray[np.int64], losses: Floats) -> None:
+def look_up(domain: Domain, pairs: Ints2, nodes: NDArray[np.int64], losses: Floats) -> None:
     """Common node and its loss, for pairs of leaves of the first attribute."""
     for at in range(pairs.shape[0]):
         nodes[at] = common_node(domain, 0, pairs[at, 0], pairs[at, 1])
@@ -29,7 +30,7 @@ def look_up(domain: Domain, pairs: NDArray[np.int64], nodes: NDArray[np.int64], 
 
 
 @entry_kernel
-def measure_box(domain: Domain, box: Floats, point: Floats, losses: Floats, out: Floats) -> None:
+def measure_box(domain: Domain, box: Floats2, point: Floats, losses: Floats, out: Floats2) -> None:
     """Loss of a box, and of the box with a point; the published box (out[:2]) and the root (out[2:])."""
     losses[0] = box_loss(domain, box[0], box[1])
     losses[1] = stretched_loss(domain, box[0], box[1], point)

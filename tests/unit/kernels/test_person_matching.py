@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from castleguard.kernels.compile import entry_kernel
 from castleguard.kernels.person_matching import enough_matched
+from castleguard.kernels.views import Matching
 from tests.reference.measure import Row, matching
 
 Ints = NDArray[np.int64]
@@ -14,10 +15,10 @@ Edges = list[tuple[int, int]]  # person, value
 
 
 @entry_kernel
-def ask(persons: Ints, values: Ints, value_count: int, answers: NDArray[np.bool_]) -> None:
+def ask(scratch: Matching, persons: Ints, values: Ints, value_count: int, answers: NDArray[np.bool_]) -> None:
     """For every number of persons: whether as many can be matched to different values."""
     for wanted in range(answers.size):
-        answers[wanted] = enough_matched(persons, values, value_count, wanted)
+        answers[wanted] = enough_matched(scratch, persons, values, value_count, wanted)
 
 
 def try_all(values: list[int], edges: Edges, taken: frozenset[int] = frozenset()) -> int:
@@ -37,7 +38,9 @@ def answers(edges: Edges) -> list[bool]:
     persons = np.array([person for person, _ in edges], dtype=np.int64)
     values = np.array([numbers[value] for _, value in edges], dtype=np.int64)
     out = np.zeros(len(numbers) + 2, dtype=np.bool_)
-    ask(persons, values, len(numbers), out)
+    room = len(edges) + 1
+    scratch = [np.full(room, 7, dtype=np.uint64 if field == "key" else np.int64) for field in Matching._fields]
+    ask(Matching(*scratch), persons, values, len(numbers), out)
     return [bool(answer) for answer in out]
 
 

@@ -25,7 +25,7 @@ class CastleEngine(RingEngine):
         if policy.strict:
             check_domains(schema)
         state = make_state(schema, policy, key)
-        settings, work = make_settings(schema, policy), make_work(schema, policy)
+        settings, work = make_settings(schema, policy), make_work(schema, policy, values=state.weights.shape[2])
         super().__init__(schema, state, run=kernels.run, settings=settings, work=work)
 
 
@@ -89,9 +89,9 @@ def make_state(schema: Schema, policy: Castle, key: NDArray[np.uint32]) -> State
     )
 
 
-def make_work(schema: Schema, policy: Castle) -> Work:
-    """Scratch space for the kernels, large enough for a cluster of all pending rows."""
-    columns, capacity = len(schema.quasi_identifiers), policy.delay + 1
+def make_work(schema: Schema, policy: Castle, *, values: int) -> Work:
+    """Scratch space for the kernels, large enough for a cluster of all pending rows; `values` per sensitive column."""
+    columns, sensitive, capacity = len(schema.quasi_identifiers), len(schema.sensitive), policy.delay + 1
     parts = capacity // policy.k + 2
     width = max(most_values(schema, policy.criteria), policy.max_clusters, policy.l)
     return Work(
@@ -107,4 +107,7 @@ def make_work(schema: Schema, policy: Castle) -> Work:
         part_loss=np.zeros(parts),
         tally=np.zeros((8, width)),
         table=new_table(capacity),
+        root_marks=np.zeros((2 * sensitive + 1, max(capacity, sensitive)), dtype=np.int64),
+        root_counts=np.zeros((4, sensitive, values)),
+        root_pairs=new_table(capacity * sensitive if policy.criteria.judges_shape else 0),
     )
