@@ -49,35 +49,38 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Otherwise each of the processes that tests start would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports language ci clean lock
+.PHONY: help setup installed demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports language ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(VENV)/.installed ## make the environment in .venv; the other commands do so themselves
+setup: installed ## make the environment in .venv and compile the kernels; the other commands do what they need
+	@$(BIN)/castleguard warmup
+
+installed: $(VENV)/.installed
 	@:
 
-demo: setup ## anonymise a made-up stream and show what was promised
+demo: installed ## anonymise a made-up stream and show what was promised
 	@$(BIN)/castleguard demo $(ARGS)
 
-test: setup ## run the test suite, compiled, on all cores
+test: installed ## run the test suite, compiled, on all cores
 	@$(PYTEST) $(ARGS)
 
-quick: setup ## run the fast tests, for while you work
+quick: installed ## run the fast tests, for while you work
 	@cold=$$($(BIN)/python -m tests.warming); \
 		if [ $$cold = 1 ]; then echo "The kernels are not compiled, and run as plain Python; 'make test' compiles them."; fi; \
 		HYPOTHESIS_PROFILE=quick NUMBA_DISABLE_JIT=$$cold $(PYTEST) tests/unit -m "$(QUICK)" $(NOT_QUICK:%=--ignore=%) $(ARGS)
 
-test-nojit: setup ## run the test suite with the kernels as plain Python
+test-nojit: installed ## run the test suite with the kernels as plain Python
 	@NUMBA_DISABLE_JIT=1 HYPOTHESIS_PROFILE=nojit $(PYTEST) -m "not compiled and not integration" $(COMPILED_ONLY:%=--ignore=%) $(ARGS)
 
-test-integration: setup ## run the tests that start brokers and processes, compiled
+test-integration: installed ## run the tests that start brokers and processes, compiled
 	@$(PYTEST) $(WITH_BROKERS) $(ARGS)
 
-crash: setup kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
+crash: installed kafka ## kill jobs 200 times for each sink and mode, and check what they published (takes hours)
 	@CASTLEGUARD_KILLS=$${CASTLEGUARD_KILLS:-200} $(BIN)/python -m pytest -v tests/integration/test_crash_*.py $(ARGS)
 
-soak: setup kafka-if-possible ## run the checks that CI runs briefly in full (takes hours)
+soak: installed kafka-if-possible ## run the checks that CI runs briefly in full (takes hours)
 	@CASTLEGUARD_SOAK=1 $(BIN)/python -m pytest -v -m soak $(ARGS)
 
 kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration tests start (needs Java 17 and Maven)
@@ -87,27 +90,27 @@ kafka: $(KAFKA_JARS)/.complete ## fetch the Kafka broker that the integration te
 kafka-if-possible:
 	@if command -v mvn > /dev/null && command -v java > /dev/null; then $(MAKE) kafka; else echo "no Maven or no Java: no Kafka"; fi
 
-bench: setup ## measure throughput and information loss
+bench: installed ## measure throughput and information loss
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
-reproduce: setup ## repeat the experiments of the four papers, and write docs/results (takes up to half an hour)
+reproduce: installed ## repeat the experiments of the four papers, and write docs/results (takes up to half an hour)
 	@$(BIN)/castleguard reproduce --output docs/results $(ARGS)
 
-lint: setup ## check style and layout with ruff
+lint: installed ## check style and layout with ruff
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 
-format: setup ## format the code, and fix what ruff can fix
+format: installed ## format the code, and fix what ruff can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-types: setup ## check the types with mypy
+types: installed ## check the types with mypy
 	@$(BIN)/mypy
 
-imports: setup ## check that imports point down only
+imports: installed ## check that imports point down only
 	@$(BIN)/lint-imports --no-logo
 
-language: setup ## count the words that CONTRIBUTING.md asks to avoid; fails above the limit in tests/language.py
+language: installed ## count the words that CONTRIBUTING.md asks to avoid; fails above the limit in tests/language.py
 	@$(BIN)/python -m tests.language --count $(ARGS)
 
 ci: export HYPOTHESIS_PROFILE := ci

@@ -40,6 +40,7 @@ COMMANDS = (
     "sweep",
     "top",
     "validate",
+    "warmup",
 )
 
 

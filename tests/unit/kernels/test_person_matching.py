@@ -1,5 +1,7 @@
 """l-diversity per person agrees with an exhaustive search over assignments."""
 
+from typing import Any
+
 import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -39,7 +41,8 @@ def answers(edges: Edges) -> list[bool]:
     values = np.array([numbers[value] for _, value in edges], dtype=np.int64)
     out = np.zeros(len(numbers) + 2, dtype=np.bool_)
     room = len(edges) + 1
-    scratch = [np.full(room, 7, dtype=np.uint64 if field == "key" else np.int64) for field in Matching._fields]
+    scratch: list[Any] = [np.full(room, 7, dtype=np.int64) for _ in Matching._fields]
+    scratch[Matching._fields.index("key")] = np.full(room, 7, dtype=np.uint64)
     ask(Matching(*scratch), persons, values, len(numbers), out)
     return [bool(answer) for answer in out]
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from castleguard.kernels import compile as decorators
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("modules", nargs="*", help="a name, or name=file for a module of tests")
     parser.add_argument("--into", type=Path)
     given = parser.parse_args(arguments)
-    folder = given.into or find_cache() or Path(mkdtemp(prefix="castleguard-kernels-"))
+    folder = given.into or find_cache()
     wanted = levels() if given.into else levels()[:1]
     tasks = [Task(_load(module), folder, wanted) for module in given.modules or list_modules()]
     waiting = [task for task in tasks if _unbuilt(task)]

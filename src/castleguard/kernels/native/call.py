@@ -5,11 +5,10 @@ size, address, shape and strides. The compiled function trusts the block, so typ
 another dtype would be read as garbage.
 """
 
+import struct
 from collections.abc import Callable
 from ctypes import addressof, byref, c_char
 from functools import update_wrapper
-from struct import Struct, unpack_from
-from struct import error as StructError
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +20,9 @@ from castleguard.kernels.native.signature import Array, Scalar, signature_of
 _SCALARS = {"bool": "q", "int64": "q", "uint64": "Q", "float64": "d"}
 _RESULTS: dict[str, Callable[[bytearray], Any]] = {
     "bool": lambda block: block[0] != 0,
-    "int64": lambda block: unpack_from("=q", block)[0],
-    "uint64": lambda block: unpack_from("=Q", block)[0],
-    "float64": lambda block: unpack_from("=d", block)[0],
+    "int64": lambda block: struct.unpack_from("=q", block)[0],
+    "uint64": lambda block: struct.unpack_from("=Q", block)[0],
+    "float64": lambda block: struct.unpack_from("=d", block)[0],
 }
 
 
@@ -36,7 +35,7 @@ class Entry:
         ENTRIES.append(function)
         self._native: Callable[[Any], int] | None = None
         self._leaves: list[_Leaf] = []
-        self._slots = Struct("=8x")
+        self._slots = struct.Struct("=8x")
         self._result: str | None = None
 
     def __call__(self, *arguments: Any) -> Any:
@@ -63,7 +62,7 @@ class Entry:
         """Read the signature and load the library."""
         signature = signature_of(self._function)
         self._leaves = [_leaf(type_) for type_ in signature.leaves]
-        self._slots = Struct("=8x" + "".join(leaf.form for leaf in self._leaves))
+        self._slots = struct.Struct("=8x" + "".join(leaf.form for leaf in self._leaves))
         self._result = None if signature.result is None else signature.result.kind
         self._native = find_function(self._function)
 
@@ -79,7 +78,7 @@ class Entry:
                 address = addressof(c_char.from_buffer(value)) if value.size else 0
                 slots += (value.size, value.itemsize, address, *value.shape, *value.strides)
             else:
-                raise TypeError(f"{self.__name__}: {_describe(value)} in place of {axes} axes of {dtype}")
+                raise TypeError(f"{self._function.__name__}: {_describe(value)} in place of {axes} axes of {dtype}")
         return slots
 
     def _call(self, slots: list[Any]) -> Any:
@@ -87,11 +86,11 @@ class Entry:
         block = bytearray(self._slots.size)
         try:
             self._slots.pack_into(block, 0, *slots)
-        except StructError as exc:
-            raise TypeError(f"{self.__name__}: wrong number or kind of arguments") from exc
+        except struct.error as exc:
+            raise TypeError(f"{self._function.__name__}: wrong number or kind of arguments") from exc
         assert self._native is not None
         if self._native(byref(c_char.from_buffer(block))) != 0:
-            raise RuntimeError(f"the compiled kernel {self.__name__} failed")
+            raise RuntimeError(f"the compiled kernel {self._function.__name__} failed")
         return None if self._result is None else _RESULTS[self._result](block)
 
 

@@ -12,16 +12,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import llvmlite.binding as llvm
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba.core import codegen, types
 
 from castleguard.kernels.compile import Options
 from castleguard.kernels.native.library import PORTABLE, PREFIX
 from castleguard.kernels.native.signature import Array, Record, Scalar, Signature, Type, signature_of
 
+_NJIT: Any = numba.njit  # with options that its stubs do not list
+_TYPES: Any = types
 _WORD = ir.IntType(64)
 _EXTERNAL = {"log", "memcpy", "memmove", "memset", "nextafter"}  # of the C and mathematics libraries
 _POINTER = ir.PointerType(ir.IntType(8))
@@ -33,7 +35,7 @@ ENTRIES: list[Any] = []
 
 def lower(function: Callable[..., Any], options: Options) -> Any:
     """Numba's form of a kernel."""
-    lowered: Any = numba.njit(
+    lowered = _NJIT(
         nogil=True,
         fastmath={"nnan", "nsz"} if options.scan else False,
         error_model="numpy",
@@ -49,9 +51,10 @@ def lower(function: Callable[..., Any], options: Options) -> Any:
 
 def postpone_code_generation() -> None:
     """Let numba lower functions only; call it before the first one is compiled."""
-    codegen.CPUCodeLibrary._optimize_functions = _set_layout
-    codegen.CPUCodeLibrary.finalize = _finish
-    codegen.JITCPUCodegen.set_env = _ignore
+    library: Any = codegen.CPUCodeLibrary
+    library._optimize_functions, library.finalize = _set_layout, _finish
+    generator: Any = codegen.JITCPUCodegen
+    generator.set_env = _ignore
 
 
 def _set_layout(self: Any, module: Any) -> None:
@@ -155,8 +158,8 @@ def _numba_type(type_: Type) -> Any:
 def _record_type(record: Record, fields: tuple[Any, ...]) -> Any:
     alike = len(set(fields)) == 1
     if record.cls is tuple:
-        return types.UniTuple(fields[0], len(fields)) if alike else types.Tuple(fields)
-    return types.NamedUniTuple(fields[0], len(fields), record.cls) if alike else types.NamedTuple(fields, record.cls)
+        return _TYPES.UniTuple(fields[0], len(fields)) if alike else _TYPES.Tuple(fields)
+    return _TYPES.NamedUniTuple(fields[0], len(fields), record.cls) if alike else _TYPES.NamedTuple(fields, record.cls)
 
 
 def emit_object(bitcode: bytes, level: str) -> bytes:

@@ -5,18 +5,23 @@ never runs as an old library. A wheel carries the libraries in `lib`; elsewhere 
 before by `castleguard warmup` and `make setup`, and kept in a cache folder. Building needs numba, running does not.
 """
 
+import atexit
 import ctypes
 import hashlib
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
+
+from castleguard.errors import ConfigError
 
 PACKAGED = Path(__file__).parent / "lib"
 PREFIX = "castleguard_"  # of exported symbols
@@ -41,8 +46,8 @@ def levels() -> tuple[str, ...]:
     return (_WIDE, PORTABLE) if flags and _WIDE_FLAGS <= set(flags[1].split()) else (PORTABLE,)
 
 
-def find_cache() -> Path | None:
-    """Create the cache folder, private to this user; None if that is impossible.
+def find_cache() -> Path:
+    """Create the cache folder, private to this user; where that is impossible, one for this process.
 
     A folder that other users can write, such as a shared temporary folder, is never used: the cache holds machine code.
     """
@@ -52,8 +57,17 @@ def find_cache() -> Path | None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except (OSError, RuntimeError):
-        return None
-    return folder if _is_private(folder) else None
+        return _temporary()
+    return folder if _is_private(folder) else _temporary()
+
+
+@cache
+def _temporary() -> Path:
+    """Folder that is removed when this process ends."""
+    base = Path(mkdtemp(prefix="castleguard-"))
+    atexit.register(shutil.rmtree, base, ignore_errors=True)
+    (base / "kernels").mkdir(mode=0o700)
+    return base / "kernels"
 
 
 def _is_private(folder: Path) -> bool:
@@ -105,7 +119,7 @@ def list_modules() -> list[str]:
 
 def find_library(module: str) -> Path | None:
     """Library of a module that runs on this machine; None if it must be built."""
-    folders = [folder for folder in (PACKAGED, find_cache()) if folder is not None]
+    folders = (PACKAGED, find_cache())
     for level in levels():
         for folder in folders:
             for suffix in (".so", ".o"):
@@ -133,7 +147,7 @@ def _open_library(module: str) -> Callable[[str], Any]:
         build(_missing(module))
         path = find_library(module)
     if path is None:
-        raise ImportError(f"building the kernels of {module} failed")
+        raise ConfigError(f"the kernels of {module} could not be compiled, see standard error")
     if path.suffix == ".so":
         return _functions(ctypes.CDLL(str(path)))
     from castleguard.kernels.native.objects import load_object  # loads LLVM: only without a linker
@@ -163,13 +177,14 @@ def _missing(module: str) -> list[str]:
 def build(modules: Sequence[str]) -> None:
     """Build the libraries of modules in a process of its own, which shows its progress."""
     if find_spec("numba") is None:
-        raise ImportError(
+        raise ConfigError(
             "this installation has no compiled kernels for this platform, and no compiler: "
             "pip install 'castleguard[jit]', which compiles them once"
         )
     named = [module if module.startswith(f"{_KERNELS}.") else f"{module}={_source(module)}" for module in modules]
     paths = os.pathsep.join(path for path in sys.path if path)
     command = [sys.executable, "-m", "castleguard.kernels.native.build", *named]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdin=subprocess.DEVNULL, check=False)
+    environment = {**os.environ, "PYTHONPATH": paths, "CASTLEGUARD_CACHE": str(find_cache().parent)}
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
-        raise ImportError(f"building the kernels failed with exit code {done.returncode}, see standard error")
+        raise ConfigError(f"compiling the kernels failed (exit code {done.returncode}), see standard error")

@@ -5,7 +5,7 @@ from ctypes import CFUNCTYPE, c_int32, c_void_p
 from pathlib import Path
 from typing import Any
 
-import llvmlite.binding as llvm  # type: ignore[import-untyped]
+import llvmlite.binding as llvm
 
 _ENGINES: list[Any] = []  # never freed: functions point into them
 
