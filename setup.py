@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 
@@ -23,17 +23,20 @@ class BuildWithKernels(build_py):
             subprocess.run(command, env={**os.environ, "PYTHONPATH": str(Path("src").resolve())}, check=True)
 
 
+class PlatformPackage(Distribution):
+    """A package with machine code."""
+
+    def has_ext_modules(self) -> bool:
+        """The wheel is for one platform."""
+        return True
+
+
 class PlatformWheel(bdist_wheel):
     """A wheel for any Python on one platform: the compiled kernels do not use Python."""
-
-    def finalize_options(self) -> None:
-        """Mark the wheel as one for a platform."""
-        super().finalize_options()
-        self.root_is_pure = False
 
     def get_tag(self) -> tuple[str, str, str]:
         """Tags of the file name."""
         return "py3", "none", super().get_tag()[2]
 
 
-setup(cmdclass={"build_py": BuildWithKernels, "bdist_wheel": PlatformWheel})
+setup(distclass=PlatformPackage, cmdclass={"build_py": BuildWithKernels, "bdist_wheel": PlatformWheel})

@@ -71,7 +71,10 @@ class Entry:
         if self._native is None:
             self._prepare()
         slots: list[Any] = []
-        for (form, dtype, axes), value in zip(self._leaves[skip:], _flatten(arguments), strict=False):
+        values = _flatten(arguments)
+        if len(values) > len(self._leaves) - skip:
+            raise TypeError(f"{self._function.__name__}: too many arguments")
+        for (form, dtype, axes), value in zip(self._leaves[skip:], values, strict=False):
             if dtype is None:
                 slots.append(float(value) if form == "d" else int(value))
             elif value.dtype == dtype and value.ndim == axes and value.flags.carray:
