@@ -8,25 +8,16 @@ the seed's, so every sub-cluster starts with exactly k persons.
 
 import numpy as np
 
+from castleguard.kernels.candidates import begin_box, lay_out_lines, list_candidates, scan_rows
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
+from castleguard.kernels.citadel_state import FAR
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, sort_by_part
-from castleguard.kernels.loss import (
-    LEAVES,
-    NUMERIC,
-    PAIR_LOSSES,
-    Domain,
-    Point,
-    box_loss,
-    stretch,
-    stretched_loss,
-    value_loss,
-)
-from castleguard.kernels.state import EPS, Floats, Ints, Work
+from castleguard.kernels.loss import Domain, Point, box_loss, stretch, stretched_loss
+from castleguard.kernels.state import EPS, Work
 from castleguard.kernels.views import (
     Buckets,
     Line,
-    Nearest,
     Parts,
     cluster_of,
     line_of,
@@ -34,37 +25,10 @@ from castleguard.kernels.views import (
     numbers_of,
     parts_of,
     person_buckets,
+    scan_of,
 )
 
 TAKEN = -1  # in place of a bucket: the row is in a sub-cluster
-
-
-@kernel
-def distances(domain: Domain, lines: Floats, seed: Int, count: Int, far: Floats) -> None:
-    """Loss of the smallest box around the seed and each of the first `count` rows; lines are attribute-major."""
-    columns = lines.shape[0]
-    for row in range(count):
-        far[row] = 0.0
-    for column in range(columns):
-        line = lines[column]
-        origin = line[seed]
-        layout = domain.layout[column]
-        if layout[NUMERIC] == 1:
-            width = domain.bounds[1, column] - domain.bounds[0, column]
-            if width > 0.0:
-                for row in range(count):
-                    away = line[row] - origin
-                    far[row] += (away if away > 0.0 else -away) / width
-        elif layout[PAIR_LOSSES] >= 0:
-            # The table holds every pair in both orders, so one of its rows is enough.
-            start = layout[PAIR_LOSSES] + np.int64(origin) * layout[LEAVES]
-            for row in range(count):
-                far[row] += domain.pool[start + np.int64(line[row])]
-        else:
-            for row in range(count):
-                far[row] += value_loss(domain, column, min(line[row], origin), max(line[row], origin))
-    for row in range(count):
-        far[row] = far[row] / columns
 
 
 @kernel
@@ -92,20 +56,19 @@ def add_leftover(domain: Domain, parts: Parts, count: Int, point: Point) -> Int:
 
 @kernel
 def line_up(work: Work, buckets: Int, count: Int) -> None:
-    """Lay the rows out attribute-major, bucket by bucket, in order of arrival within each."""
+    """Put the rows into a line, bucket by bucket, in order of arrival within each."""
     line = line_of(work)
     number = numbers_of(work).person
     sort_by_part(number, count, buckets, line.start, line.row)
     for at in range(count):
-        row = line.row[at]
-        line.bucket[at] = number[row]
-        for column in range(work.lines.shape[0]):
-            work.lines[column, at] = work.point[row, column]
+        line.bucket[at] = number[line.row[at]]
 
 
 @kernel
-def close_up(lines: Floats, line: Line, count: Int) -> Int:
+def close_up(work: Work, count: Int) -> Int:
     """Remove the rows already taken, keeping the order of the others; return the number left."""
+    line = line_of(work)
+    gone = scan_of(work).gone
     left = 0
     for at in range(count):
         bucket = line.bucket[at]
@@ -115,9 +78,11 @@ def close_up(lines: Floats, line: Line, count: Int) -> Int:
             line.start[bucket] = left
         line.row[left] = line.row[at]
         line.bucket[left] = bucket
-        for column in range(lines.shape[0]):
-            lines[column, left] = lines[column, at]
+        gone[left] = np.float32(0)
+        for column in range(work.lines.shape[0]):
+            work.lines[column, left] = work.lines[column, at]
         left += 1
+        line.stop[bucket] = left
     return left
 
 
@@ -133,34 +98,57 @@ def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
 
 
 @kernel
-def nearest_buckets(line: Line, nearest: Nearest, chosen: Int, count: Int, wanted: Int) -> Int:
-    """Offer the nearest row of every bucket except the chosen one; return how many of the `wanted` were found."""
-    far = nearest.far
-    filled: Int = 0
-    at = 0
-    while at < count:
-        bucket = line.bucket[at]
-        best = at
-        at += 1
-        if bucket == TAKEN:
-            continue
-        while at < count and (line.bucket[at] == bucket or line.bucket[at] == TAKEN):
-            if line.bucket[at] == bucket and far[at] < far[best]:
-                best = at
-            at += 1
-        if bucket != chosen and (filled < wanted or far[best] < far[nearest.heap[0]]):
-            filled = offer(nearest, filled, wanted, best)
-    return filled
+def take(work: Work, buckets: Buckets, at: Int, number: Int) -> Int:
+    """Move a row from the line to a sub-cluster; return the row."""
+    line = line_of(work)
+    row = line.row[at]
+    cluster_of(work).part[row] = number
+    buckets.size[line.bucket[at]] -= 1
+    line.bucket[at] = TAKEN
+    scan_of(work).gone[at] = FAR
+    return row
 
 
 @kernel
-def take(line: Line, buckets: Buckets, part: Ints, at: Int, number: Int) -> Int:
-    """Move a row from the line to a sub-cluster; return the row."""
-    row = line.row[at]
-    part[row] = number
-    buckets.size[line.bucket[at]] -= 1
-    line.bucket[at] = TAKEN
-    return row
+def count_buckets(work: Work, found: Int, chosen: Int, radius: np.float32) -> Int:
+    """Number of buckets except the chosen one that have a candidate within a rough distance."""
+    line = line_of(work)
+    far = scan_of(work).far
+    count = 0
+    last = chosen
+    for number in range(found):
+        at = np.int64(work.keys[2, number])
+        bucket = line.bucket[at]
+        if far[at] <= radius and bucket != last and bucket != chosen:
+            count += 1
+            last = bucket
+    return count
+
+
+@kernel
+def offer_buckets(domain: Domain, work: Work, found: Int, seed: Point, chosen: Int, wanted: Int) -> Int:
+    """Offer the candidate nearest to the seed of every bucket except the chosen one; return how many are held."""
+    line = line_of(work)
+    nearest = nearest_of(work)
+    keys = work.keys[2]
+    filled: Int = 0
+    number = 0
+    while number < found:
+        best = np.int64(keys[number])
+        bucket = line.bucket[best]
+        if bucket == chosen:
+            number += 1
+            continue
+        nearest.far[best] = stretched_loss(domain, seed, seed, work.point[line.row[best]])
+        number += 1
+        while number < found and line.bucket[np.int64(keys[number])] == bucket:
+            at = np.int64(keys[number])
+            nearest.far[at] = stretched_loss(domain, seed, seed, work.point[line.row[at]])
+            if nearest.far[at] < nearest.far[best]:
+                best = at
+            number += 1
+        filled = offer(nearest, filled, wanted, best)
+    return filled
 
 
 @kernel
@@ -168,31 +156,39 @@ def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: I
     """Assign a sub-cluster number to every row of the current cluster; return the number of sub-clusters."""
     cluster = cluster_of(work)
     buckets = person_buckets(work)
-    nearest = nearest_of(work)
+    heap = nearest_of(work).heap
     parts = parts_of(work)
     line = line_of(work)
     number = numbers_of(work).person
     live = number_keys(work.table, cluster.person, count, number)
     chain_buckets(buckets, number, count, live)
     line_up(work, live, count)
+    tolerance = lay_out_lines(domain, work, line.row, count)
     length = count
     left = count
     found = 0
     while live >= k:
         bucket = buckets.live[pick(draws, SEED_BUCKET, event, live)]
-        seed = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
-        start_part(parts, found, cluster.point[take(line, buckets, cluster.part, seed, found)])
-        distances(domain, work.lines, seed, length, nearest.far)
-        filled = nearest_buckets(line, nearest, bucket, length, k - 1)
-        for at in range(filled):
-            row = take(line, buckets, cluster.part, nearest.heap[at], found)
+        at = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
+        seed = cluster.point[take(work, buckets, at, found)]
+        start_part(parts, found, seed)
+        begin_box(work, at)
+        scan_rows(domain, work, 0, length)
+        rows = (k - 1) * left // live
+        candidates, radius = list_candidates(work, length, rows, tolerance)
+        while rows < length and count_buckets(work, candidates, bucket, radius) < k - 1:
+            rows *= 2
+            candidates, radius = list_candidates(work, length, rows, tolerance)
+        filled = offer_buckets(domain, work, candidates, seed, bucket, k - 1)
+        for place in range(filled):
+            row = take(work, buckets, heap[place], found)
             stretch(parts.lower[found], parts.upper[found], cluster.point[row])
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
         left -= 1 + filled
         live = drop_empty(buckets, live)
         if 4 * left < 3 * length:
-            length = close_up(work.lines, line, length)
+            length = close_up(work, length)
     for at in range(length):
         if line.bucket[at] != TAKEN:
             row = line.row[at]

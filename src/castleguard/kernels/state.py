@@ -194,8 +194,9 @@ class Work(NamedTuple):
     inside: NDArray[np.bool_]  # (entries,)
     box: Floats  # (4, columns) a box under construction, and the same box as published
     point: Floats  # (capacity, columns) the members of a cluster
-    lines: Floats  # (columns, capacity) the same members, attribute-major
-    keys: NDArray[np.uint64]  # (2, capacity) their persons, and their values in one sensitive column
+    lines: NDArray[np.float32]  # (columns, capacity) the same members, attribute-major
+    near: NDArray[np.float32]  # (6, places) rough distances; places = 3/2 capacity or columns, if that is more
+    keys: NDArray[np.uint64]  # (3, capacity + 1) their persons; their values in one sensitive column; candidates
     ints: Ints  # (SCRATCH, capacity + 1)
     far: Floats  # (capacity,)
     parts: Floats  # (2, parts, columns) boxes of sub-clusters
