@@ -20,18 +20,18 @@ exact distances of at most (r + e) / columns, so their rough distances are at mo
 import numpy as np
 
 from castleguard.kernels.citadel_state import FAR
-from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.loss import LEAVES, NUMERIC, Domain
+from castleguard.kernels.compile import Bool, Int, kernel
+from castleguard.kernels.loss import LEAVES, NUMERIC, Domain, Point, value_loss
 from castleguard.kernels.neighbours import ANYWHERE, find_least
 from castleguard.kernels.sorting import make_key, select_keys, sort_keys
 from castleguard.kernels.state import Ints, Work
-from castleguard.kernels.views import scan_of
-from castleguard.kernels.widths import add_category, add_outside
+from castleguard.kernels.views import line_of, nearest_of, scan_of
+from castleguard.kernels.widths import add_category, add_outside, add_outside_three
 
 _FOUR_U = 2.0**-22
 _MOST_LEAVES = 1 << 24  # leaf numbers up to this one are exact in single precision
-_LEAST_LANES = 64
-_LANES = 4  # times the rows wanted
+_LEAST_LANES = 32
+_LANES = 3  # times the rows wanted
 
 
 @kernel
@@ -87,6 +87,15 @@ def widen_box(work: Work, at: Int) -> None:
 
 
 @kernel
+def are_numbers(domain: Domain, first: Int, stop: Int) -> Bool:
+    """Whether the columns first..stop are numbers."""
+    for column in range(first, stop):
+        if domain.layout[column, NUMERIC] == 0:
+            return False
+    return True
+
+
+@kernel
 def scan_rows(domain: Domain, work: Work, first: Int, stop: Int) -> None:
     """Compute the rough distances from the box to the rows first..stop of the line."""
     scan = scan_of(work)
@@ -95,13 +104,52 @@ def scan_rows(domain: Domain, work: Work, first: Int, stop: Int) -> None:
     gone = scan.gone[first:stop]
     for at in range(size):
         far[at] = gone[at]
-    for column in range(work.lines.shape[0]):
-        values = work.lines[column, first:stop]
+    columns = work.lines.shape[0]
+    lines = work.lines
+    column = 0
+    while column < columns:
+        if column + 3 <= columns and are_numbers(domain, column, column + 3):
+            three = (lines[column, first:stop], lines[column + 1, first:stop], lines[column + 2, first:stop])
+            add_outside_three(three, scan.low, scan.high, column, size, far)
+            column += 3
+            continue
         low, high = scan.low[column], scan.high[column]
         if domain.layout[column, NUMERIC] == 1:
-            add_outside(values, low, high, size, far)
+            add_outside(lines[column, first:stop], low, high, size, far)
         else:
-            add_category(domain, column, scan.growth, values, (low, high), far)
+            add_category(domain, column, scan.growth, lines[column, first:stop], (low, high), far)
+        column += 1
+
+
+@kernel
+def measure(domain: Domain, work: Work, box: tuple[Point, Point], found: Int) -> None:
+    """Compute the loss of the box after adding each of the candidates, as `stretched_loss` does, to the same bits."""
+    row = line_of(work).row
+    nearest = nearest_of(work)
+    keys = work.keys[2]
+    far = nearest.far
+    columns = work.lines.shape[0]
+    lower, upper = box
+    for number in range(found):
+        far[number] = 0.0
+        nearest.row[number] = row[np.int64(keys[number])]
+    for column in range(columns):
+        layout = domain.layout[column]
+        low, high = lower[column], upper[column]
+        if layout[NUMERIC] == 1:
+            width = domain.bounds[1, column] - domain.bounds[0, column]
+            if width > 0.0:
+                for number in range(found):
+                    value = work.point[nearest.row[number], column]
+                    least = value if value < low else low
+                    most = value if value > high else high
+                    far[number] += (most - least) / width
+        else:
+            for number in range(found):
+                value = work.point[nearest.row[number], column]
+                far[number] += value_loss(domain, column, min(value, low), max(value, high))
+    for number in range(found):
+        far[number] = far[number] / columns
 
 
 @kernel
@@ -115,9 +163,7 @@ def list_candidates(work: Work, size: Int, wanted: Int, tolerance: np.float32) -
     """
     scan = scan_of(work)
     keys = work.keys[2]
-    lanes: Int = _LEAST_LANES
-    while lanes < _LANES * wanted:
-        lanes *= 2
+    lanes = max(_LANES * wanted, _LEAST_LANES) // 16 * 16
     if size < 2 * lanes:
         lanes = size
     padded = (size + lanes - 1) // lanes * lanes

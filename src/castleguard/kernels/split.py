@@ -8,13 +8,13 @@ the seed's, so every sub-cluster starts with exactly k persons.
 
 import numpy as np
 
-from castleguard.kernels.candidates import begin_box, lay_out_lines, list_candidates, scan_rows
+from castleguard.kernels.candidates import begin_box, lay_out_lines, list_candidates, measure, scan_rows
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
 from castleguard.kernels.citadel_state import FAR
 from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, sort_by_part
+from castleguard.kernels.grouping import number_keys, offer, sort_by_part
 from castleguard.kernels.loss import Domain, Point, box_loss, stretch, stretched_loss
-from castleguard.kernels.state import EPS, Work
+from castleguard.kernels.state import EPS, Ints, Work
 from castleguard.kernels.views import (
     Buckets,
     Line,
@@ -28,6 +28,7 @@ from castleguard.kernels.views import (
     scan_of,
 )
 
+BLOCK = 64  # buckets that are counted together
 TAKEN = -1  # in place of a bucket: the row is in a sub-cluster
 
 
@@ -55,13 +56,33 @@ def add_leftover(domain: Domain, parts: Parts, count: Int, point: Point) -> Int:
 
 
 @kernel
-def line_up(work: Work, buckets: Int, count: Int) -> None:
+def line_up(work: Work, buckets: Buckets, count: Int, found: Int) -> None:
     """Put the rows into a line, bucket by bucket, in order of arrival within each."""
     line = line_of(work)
     number = numbers_of(work).person
-    sort_by_part(number, count, buckets, line.start, line.row)
+    filled = numbers_of(work).tally
+    sort_by_part(number, count, found, line.start, line.row)
     for at in range(count):
         line.bucket[at] = number[line.row[at]]
+    for block in range(found // BLOCK + 1):
+        filled[block] = min(BLOCK, found - block * BLOCK)
+    for bucket in range(found):
+        buckets.size[bucket] = line.start[bucket + 1] - line.start[bucket]
+
+
+@kernel
+def find_bucket(buckets: Buckets, filled: Ints, number: Int) -> Int:
+    """Return the number-th bucket that is not empty."""
+    block = 0
+    while number >= filled[block]:
+        number -= filled[block]
+        block += 1
+    bucket = block * BLOCK
+    while buckets.size[bucket] == 0 or number > 0:
+        if buckets.size[bucket] > 0:
+            number -= 1
+        bucket += 1
+    return bucket
 
 
 @kernel
@@ -99,14 +120,17 @@ def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
 
 @kernel
 def take(work: Work, buckets: Buckets, at: Int, number: Int) -> Int:
-    """Move a row from the line to a sub-cluster; return the row."""
+    """Move a row from the line to a sub-cluster; return whether that empties its bucket."""
     line = line_of(work)
-    row = line.row[at]
-    cluster_of(work).part[row] = number
-    buckets.size[line.bucket[at]] -= 1
+    bucket = line.bucket[at]
+    cluster_of(work).part[line.row[at]] = number
+    buckets.size[bucket] -= 1
     line.bucket[at] = TAKEN
     scan_of(work).gone[at] = FAR
-    return row
+    if buckets.size[bucket] > 0:
+        return 0
+    numbers_of(work).tally[bucket // BLOCK] -= 1
+    return 1
 
 
 @kernel
@@ -126,28 +150,24 @@ def count_buckets(work: Work, found: Int, chosen: Int, radius: np.float32) -> In
 
 
 @kernel
-def offer_buckets(domain: Domain, work: Work, found: Int, seed: Point, chosen: Int, wanted: Int) -> Int:
-    """Offer the candidate nearest to the seed of every bucket except the chosen one; return how many are held."""
+def offer_buckets(work: Work, found: Int, chosen: Int, wanted: Int) -> Int:
+    """Offer the nearest candidate of every bucket except the chosen one; return how many are held."""
     line = line_of(work)
     nearest = nearest_of(work)
+    far = nearest.far
     keys = work.keys[2]
     filled: Int = 0
     number = 0
     while number < found:
-        best = np.int64(keys[number])
-        bucket = line.bucket[best]
-        if bucket == chosen:
-            number += 1
-            continue
-        nearest.far[best] = stretched_loss(domain, seed, seed, work.point[line.row[best]])
+        bucket = line.bucket[np.int64(keys[number])]
+        best = number
         number += 1
         while number < found and line.bucket[np.int64(keys[number])] == bucket:
-            at = np.int64(keys[number])
-            nearest.far[at] = stretched_loss(domain, seed, seed, work.point[line.row[at]])
-            if nearest.far[at] < nearest.far[best]:
-                best = at
+            if far[number] < far[best]:
+                best = number
             number += 1
-        filled = offer(nearest, filled, wanted, best)
+        if bucket != chosen:
+            filled = offer(nearest, filled, wanted, best)
     return filled
 
 
@@ -156,37 +176,38 @@ def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: I
     """Assign a sub-cluster number to every row of the current cluster; return the number of sub-clusters."""
     cluster = cluster_of(work)
     buckets = person_buckets(work)
-    heap = nearest_of(work).heap
+    nearest = nearest_of(work)
     parts = parts_of(work)
     line = line_of(work)
-    number = numbers_of(work).person
-    live = number_keys(work.table, cluster.person, count, number)
-    chain_buckets(buckets, number, count, live)
-    line_up(work, live, count)
+    numbers = numbers_of(work)
+    live = number_keys(work.table, cluster.person, count, numbers.person)
+    line_up(work, buckets, count, live)
     tolerance = lay_out_lines(domain, work, line.row, count)
     length = count
     left = count
     found = 0
     while live >= k:
-        bucket = buckets.live[pick(draws, SEED_BUCKET, event, live)]
+        bucket = find_bucket(buckets, numbers.tally, pick(draws, SEED_BUCKET, event, live))
         at = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
-        seed = cluster.point[take(work, buckets, at, found)]
+        rows = (k - 1) * left // live
+        live -= take(work, buckets, at, found)
+        seed = cluster.point[line.row[at]]
         start_part(parts, found, seed)
         begin_box(work, at)
         scan_rows(domain, work, 0, length)
-        rows = (k - 1) * left // live
         candidates, radius = list_candidates(work, length, rows, tolerance)
         while rows < length and count_buckets(work, candidates, bucket, radius) < k - 1:
             rows *= 2
             candidates, radius = list_candidates(work, length, rows, tolerance)
-        filled = offer_buckets(domain, work, candidates, seed, bucket, k - 1)
-        for place in range(filled):
-            row = take(work, buckets, heap[place], found)
-            stretch(parts.lower[found], parts.upper[found], cluster.point[row])
+        measure(domain, work, (seed, seed), candidates)
+        filled = offer_buckets(work, candidates, bucket, k - 1)
+        for number in range(filled):
+            chosen = nearest.heap[number]
+            live -= take(work, buckets, np.int64(work.keys[2, chosen]), found)
+            stretch(parts.lower[found], parts.upper[found], cluster.point[nearest.row[chosen]])
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
         left -= 1 + filled
-        live = drop_empty(buckets, live)
         if 4 * left < 3 * length:
             length = close_up(work, length)
     for at in range(length):

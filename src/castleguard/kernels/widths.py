@@ -73,7 +73,7 @@ def add_category(
     for leaf in range(leaves):  # once for each leaf, and not for each row
         growth[leaf] = category_growth(domain, column, (low, high, now), np.float32(leaf))
     for at in range(values.size):
-        far[at] += growth[np.int64(values[at])]
+        far[at] += growth[np.uint32(np.int32(values[at]))]  # unsigned: no check for places from the end
 
 
 @kernel
