@@ -122,8 +122,11 @@ def scan_rows(domain: Domain, work: Work, first: Int, stop: Int) -> None:
 
 
 @kernel
-def measure(domain: Domain, work: Work, box: tuple[Point, Point], found: Int) -> None:
-    """Compute the loss of the box after adding each of the candidates, as `stretched_loss` does, to the same bits."""
+def measure(domain: Domain, work: Work, box: tuple[Point, Point], first: Int, found: Int) -> None:
+    """Compute the loss of a box after adding each candidate, the same bits as `stretched_loss`.
+
+    `first` is the index in the line of the first scanned row.
+    """
     row = line_of(work).row
     nearest = nearest_of(work)
     keys = work.keys[2]
@@ -132,7 +135,7 @@ def measure(domain: Domain, work: Work, box: tuple[Point, Point], found: Int) ->
     lower, upper = box
     for number in range(found):
         far[number] = 0.0
-        nearest.row[number] = row[np.int64(keys[number])]
+        nearest.row[number] = row[first + np.int64(keys[number])]
     for column in range(columns):
         layout = domain.layout[column]
         low, high = lower[column], upper[column]

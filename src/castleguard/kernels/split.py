@@ -120,13 +120,22 @@ def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
 
 @kernel
 def take(work: Work, buckets: Buckets, at: Int, number: Int) -> Int:
-    """Move a row from the line to a sub-cluster; return whether that empties its bucket."""
+    """Move a row from the line to a sub-cluster; return the row."""
     line = line_of(work)
-    bucket = line.bucket[at]
-    cluster_of(work).part[line.row[at]] = number
-    buckets.size[bucket] -= 1
+    row = line.row[at]
+    cluster_of(work).part[row] = number
+    buckets.size[line.bucket[at]] -= 1
     line.bucket[at] = TAKEN
     scan_of(work).gone[at] = FAR
+    return row
+
+
+@kernel
+def take_counted(work: Work, at: Int, number: Int) -> Int:
+    """Move a row from the line to a sub-cluster; return 1 if its bucket is empty now, else 0."""
+    buckets = person_buckets(work)
+    bucket = line_of(work).bucket[at]
+    take(work, buckets, at, number)
     if buckets.size[bucket] > 0:
         return 0
     numbers_of(work).tally[bucket // BLOCK] -= 1
@@ -190,7 +199,7 @@ def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: I
         bucket = find_bucket(buckets, numbers.tally, pick(draws, SEED_BUCKET, event, live))
         at = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
         rows = (k - 1) * left // live
-        live -= take(work, buckets, at, found)
+        live -= take_counted(work, at, found)
         seed = cluster.point[line.row[at]]
         start_part(parts, found, seed)
         begin_box(work, at)
@@ -199,11 +208,11 @@ def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: I
         while rows < length and count_buckets(work, candidates, bucket, radius) < k - 1:
             rows *= 2
             candidates, radius = list_candidates(work, length, rows, tolerance)
-        measure(domain, work, (seed, seed), candidates)
+        measure(domain, work, (seed, seed), 0, candidates)
         filled = offer_buckets(work, candidates, bucket, k - 1)
         for number in range(filled):
             chosen = nearest.heap[number]
-            live -= take(work, buckets, np.int64(work.keys[2, chosen]), found)
+            live -= take_counted(work, np.int64(work.keys[2, chosen]), found)
             stretch(parts.lower[found], parts.upper[found], cluster.point[nearest.row[chosen]])
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
