@@ -21,7 +21,7 @@ import numpy as np
 
 from castleguard.kernels.citadel_state import FAR
 from castleguard.kernels.compile import Bool, Int, kernel
-from castleguard.kernels.loss import LEAVES, NUMERIC, Domain, Point, value_loss
+from castleguard.kernels.loss import LEAVES, NUMERIC, Domain, Point, stretched_loss
 from castleguard.kernels.neighbours import ANYWHERE, find_least
 from castleguard.kernels.sorting import make_key, select_keys, sort_keys
 from castleguard.kernels.state import Ints, Work
@@ -30,6 +30,7 @@ from castleguard.kernels.widths import add_category, add_outside, add_outside_th
 
 _FOUR_U = 2.0**-22
 _MOST_LEAVES = 1 << 24  # leaf numbers up to this one are exact in single precision
+FEW = 32  # rows: measuring all of them exactly is faster than a scan
 _LEAST_LANES = 32
 _LANES = 3  # times the rows wanted
 
@@ -43,6 +44,10 @@ def lay_out_lines(domain: Domain, work: Work, row: Ints, count: Int) -> np.float
     columns = work.lines.shape[0]
     scan = scan_of(work)
     tolerance = np.float32(_FOUR_U * columns * (columns + 2))
+    for at in range(count):
+        scan.gone[at] = np.float32(0)
+    if count <= FEW:
+        return tolerance
     for column in range(columns):
         line = work.lines[column]
         if domain.layout[column, NUMERIC] == 0:
@@ -63,8 +68,6 @@ def lay_out_lines(domain: Domain, work: Work, row: Ints, count: Int) -> np.float
             tolerance = ANYWHERE
             for at in range(count):
                 line[at] = np.float32(0)
-    for at in range(count):
-        scan.gone[at] = np.float32(0)
     return tolerance
 
 
@@ -122,6 +125,18 @@ def scan_rows(domain: Domain, work: Work, first: Int, stop: Int) -> None:
 
 
 @kernel
+def list_rows(work: Work, first: Int, size: Int) -> Int:
+    """List all rows that are not taken as candidates, without a scan; return their number. For few rows."""
+    gone = scan_of(work).gone
+    keys = work.keys[2]
+    found = 0
+    for at in range(size):
+        keys[found] = np.uint64(at)
+        found += gone[first + at] < FAR
+    return found
+
+
+@kernel
 def measure(domain: Domain, work: Work, box: tuple[Point, Point], first: Int, found: Int) -> None:
     """Compute the loss of a box after adding each candidate, the same bits as `stretched_loss`.
 
@@ -131,28 +146,10 @@ def measure(domain: Domain, work: Work, box: tuple[Point, Point], first: Int, fo
     nearest = nearest_of(work)
     keys = work.keys[2]
     far = nearest.far
-    columns = work.lines.shape[0]
     lower, upper = box
     for number in range(found):
-        far[number] = 0.0
         nearest.row[number] = row[first + np.int64(keys[number])]
-    for column in range(columns):
-        layout = domain.layout[column]
-        low, high = lower[column], upper[column]
-        if layout[NUMERIC] == 1:
-            width = domain.bounds[1, column] - domain.bounds[0, column]
-            if width > 0.0:
-                for number in range(found):
-                    value = work.point[nearest.row[number], column]
-                    least = value if value < low else low
-                    most = value if value > high else high
-                    far[number] += (most - least) / width
-        else:
-            for number in range(found):
-                value = work.point[nearest.row[number], column]
-                far[number] += value_loss(domain, column, min(value, low), max(value, high))
-    for number in range(found):
-        far[number] = far[number] / columns
+        far[number] = stretched_loss(domain, lower, upper, work.point[nearest.row[number]])
 
 
 @kernel

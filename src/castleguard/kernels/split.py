@@ -8,7 +8,7 @@ the seed's, so every sub-cluster starts with exactly k persons.
 
 import numpy as np
 
-from castleguard.kernels.candidates import begin_box, lay_out_lines, list_candidates, measure, scan_rows
+from castleguard.kernels.candidates import FEW, begin_box, lay_out_lines, list_candidates, list_rows, measure, scan_rows
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
 from castleguard.kernels.citadel_state import FAR
 from castleguard.kernels.compile import Int, kernel
@@ -90,6 +90,7 @@ def close_up(work: Work, count: Int) -> Int:
     """Remove the rows already taken, keeping the order of the others; return the number left."""
     line = line_of(work)
     gone = scan_of(work).gone
+    columns = work.lines.shape[0] if count > FEW else 0  # few rows are not scanned again
     left = 0
     for at in range(count):
         bucket = line.bucket[at]
@@ -100,7 +101,7 @@ def close_up(work: Work, count: Int) -> Int:
         line.row[left] = line.row[at]
         line.bucket[left] = bucket
         gone[left] = np.float32(0)
-        for column in range(work.lines.shape[0]):
+        for column in range(columns):
             work.lines[column, left] = work.lines[column, at]
         left += 1
         line.stop[bucket] = left
@@ -159,6 +160,23 @@ def count_buckets(work: Work, found: Int, chosen: Int, radius: np.float32) -> In
 
 
 @kernel
+def list_near(domain: Domain, work: Work, tolerance: np.float32, size: Int, chosen: Int, goal: tuple[Int, Int]) -> Int:
+    """List all rows of the line that may be nearest to the box in their bucket, for the nearest buckets.
+
+    goal = (buckets wanted besides the chosen one, rows expected to contain them).
+    """
+    if size <= FEW:
+        return list_rows(work, 0, size)
+    buckets, rows = goal
+    scan_rows(domain, work, 0, size)
+    found, radius = list_candidates(work, size, rows, tolerance)
+    while rows < size and count_buckets(work, found, chosen, radius) < buckets:
+        rows *= 2
+        found, radius = list_candidates(work, size, rows, tolerance)
+    return found
+
+
+@kernel
 def offer_buckets(work: Work, found: Int, chosen: Int, wanted: Int) -> Int:
     """Offer the nearest candidate of every bucket except the chosen one; return how many are held."""
     line = line_of(work)
@@ -203,11 +221,7 @@ def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: I
         seed = cluster.point[line.row[at]]
         start_part(parts, found, seed)
         begin_box(work, at)
-        scan_rows(domain, work, 0, length)
-        candidates, radius = list_candidates(work, length, rows, tolerance)
-        while rows < length and count_buckets(work, candidates, bucket, radius) < k - 1:
-            rows *= 2
-            candidates, radius = list_candidates(work, length, rows, tolerance)
+        candidates = list_near(domain, work, tolerance, length, bucket, (k - 1, rows))
         measure(domain, work, (seed, seed), 0, candidates)
         filled = offer_buckets(work, candidates, bucket, k - 1)
         for number in range(filled):

@@ -9,9 +9,11 @@ may contribute nothing, and the sub-cluster misses l.)
 import numpy as np
 
 from castleguard.kernels.candidates import (
+    FEW,
     begin_box,
     lay_out_lines,
     list_candidates,
+    list_rows,
     measure,
     scan_rows,
     widen_box,
@@ -133,8 +135,11 @@ def take_share(domain: Domain, work: Work, tolerance: np.float32, bucket: Int, s
     box = parts.lower[number], parts.upper[number]
     first = line.start[bucket]
     size = line.stop[bucket] - first
-    scan_rows(domain, work, first, first + size)
-    found = list_candidates(work, size, share, tolerance)[0]
+    if size <= FEW:
+        found = list_rows(work, first, size)
+    else:
+        scan_rows(domain, work, first, first + size)
+        found = list_candidates(work, size, share, tolerance)[0]
     measure(domain, work, box, first, found)
     base = box_loss(domain, box[0], box[1])
     filled: Int = 0
