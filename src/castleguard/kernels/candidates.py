@@ -23,7 +23,7 @@ from castleguard.kernels.citadel_state import FAR
 from castleguard.kernels.compile import Bool, Int, kernel
 from castleguard.kernels.loss import LEAVES, NUMERIC, Domain, Point, stretched_loss
 from castleguard.kernels.neighbours import ANYWHERE, find_least
-from castleguard.kernels.sorting import make_key, select_keys, sort_keys
+from castleguard.kernels.sorting import lower_half, make_key, select_keys
 from castleguard.kernels.state import Ints, Work
 from castleguard.kernels.views import line_of, nearest_of, scan_of
 from castleguard.kernels.widths import add_category, add_outside, add_outside_three
@@ -138,7 +138,7 @@ def list_rows(work: Work, first: Int, size: Int) -> Int:
 
 @kernel
 def measure(domain: Domain, work: Work, box: tuple[Point, Point], first: Int, found: Int) -> None:
-    """Compute the loss of a box after adding each candidate, the same bits as `stretched_loss`.
+    """Compute the exact loss of a box after adding each candidate.
 
     `first` is the index in the line of the first scanned row.
     """
@@ -154,7 +154,7 @@ def measure(domain: Domain, work: Work, box: tuple[Point, Point], first: Int, fo
 
 @kernel
 def list_candidates(work: Work, size: Int, wanted: Int, tolerance: np.float32) -> tuple[Int, np.float32]:
-    """List the rows that may be among the `wanted` nearest of `size` scanned ones, in order, in work.keys[2].
+    """List the scanned rows that may be among the `wanted` nearest, in the order of the line, in work.keys[2].
 
     Return their number, and a rough distance within which at least `wanted` rows are (or all of them).
 
@@ -182,14 +182,10 @@ def list_candidates(work: Work, size: Int, wanted: Int, tolerance: np.float32) -
         farthest = np.uint64(0)
         for at in range(wanted):
             farthest = max(farthest, keys[at])
-        radius = least[np.int64(farthest & np.uint64(0xFFFFFFFF))]
+        radius = least[lower_half(farthest)]
     limit = min(radius + tolerance, ANYWHERE)
     found = 0
-    for lane in range(lanes):
-        if least[lane] <= limit:
-            for at in range(lane, padded, lanes):
-                keys[found] = np.uint64(at)
-                found += scan.far[at] <= limit
-    if lanes < size:
-        sort_keys(keys, 0, found)
+    for at in range(size):
+        keys[found] = np.uint64(at)
+        found += scan.far[at] <= limit
     return found, radius

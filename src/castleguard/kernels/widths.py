@@ -1,4 +1,4 @@
-"""How wide a box is made by a row that it takes in, for many rows at once: the distances of Citadel."""
+"""How wide a box is made by a row that it takes in, for many rows at once: for Citadel and for splits."""
 
 import numpy as np
 
