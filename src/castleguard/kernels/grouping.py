@@ -60,19 +60,6 @@ def row_in_bucket(buckets: Buckets, bucket: Int, number: Int) -> Int:
 
 
 @kernel
-def take_out(buckets: Buckets, bucket: Int, row: Int) -> None:
-    """Remove a row from its bucket."""
-    if buckets.head[bucket] == row:
-        buckets.head[bucket] = buckets.chain[row]
-    else:
-        at = buckets.head[bucket]
-        while buckets.chain[at] != row:
-            at = buckets.chain[at]
-        buckets.chain[at] = buckets.chain[row]
-    buckets.size[bucket] -= 1
-
-
-@kernel
 def drop_empty(buckets: Buckets, count: Int) -> Int:
     """Drop empty buckets, keeping the order of the others; return the number left."""
     left = 0

@@ -8,26 +8,17 @@ the seed's, so every sub-cluster starts with exactly k persons.
 
 import numpy as np
 
-from castleguard.kernels.arrays import Floats, Ints
+from castleguard.kernels.arrays import Ints
+from castleguard.kernels.candidates import FEW, begin_box, lay_out_lines, list_candidates, list_rows, measure, scan_rows
 from castleguard.kernels.chacha import ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
+from castleguard.kernels.citadel_state import FAR
 from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, sort_by_part
-from castleguard.kernels.loss import (
-    LEAVES,
-    NUMERIC,
-    PAIR_LOSSES,
-    Domain,
-    Point,
-    box_loss,
-    stretch,
-    stretched_loss,
-    value_loss,
-)
+from castleguard.kernels.grouping import number_keys, offer, sort_by_part
+from castleguard.kernels.loss import Domain, Point, box_loss, stretch, stretched_loss
 from castleguard.kernels.state import EPS, Work
 from castleguard.kernels.views import (
     Buckets,
     Line,
-    Nearest,
     Parts,
     cluster_of,
     line_of,
@@ -35,37 +26,11 @@ from castleguard.kernels.views import (
     numbers_of,
     parts_of,
     person_buckets,
+    scan_of,
 )
 
+BLOCK = 64  # buckets that are counted together
 TAKEN = -1  # in place of a bucket: the row is in a sub-cluster
-
-
-@kernel
-def distances(domain: Domain, lines: Floats, seed: Int, count: Int, far: Floats) -> None:
-    """Loss of the smallest box around the seed and each of the first `count` rows; lines are attribute-major."""
-    columns = lines.shape[0]
-    for row in range(count):
-        far[row] = 0.0
-    for column in range(columns):
-        line = lines[column]
-        origin = line[seed]
-        layout = domain.layout[column]
-        if layout[NUMERIC] == 1:
-            width = domain.bounds[1, column] - domain.bounds[0, column]
-            if width > 0.0:
-                for row in range(count):
-                    away = line[row] - origin
-                    far[row] += (away if away > 0.0 else -away) / width
-        elif layout[PAIR_LOSSES] >= 0:
-            # The table holds every pair in both orders, so one of its rows is enough.
-            start = layout[PAIR_LOSSES] + np.int64(origin) * layout[LEAVES]
-            for row in range(count):
-                far[row] += domain.pool[start + np.int64(line[row])]
-        else:
-            for row in range(count):
-                far[row] += value_loss(domain, column, min(line[row], origin), max(line[row], origin))
-    for row in range(count):
-        far[row] = far[row] / columns
 
 
 @kernel
@@ -92,21 +57,41 @@ def add_leftover(domain: Domain, parts: Parts, count: Int, point: Point) -> Int:
 
 
 @kernel
-def line_up(work: Work, buckets: Int, count: Int) -> None:
-    """Lay the rows out attribute-major, bucket by bucket, in order of arrival within each."""
+def line_up(work: Work, buckets: Buckets, count: Int, found: Int) -> None:
+    """Put the rows into a line, bucket by bucket, in order of arrival within each."""
     line = line_of(work)
     number = numbers_of(work).person
-    sort_by_part(number, count, buckets, line.start, line.row)
+    filled = numbers_of(work).tally
+    sort_by_part(number, count, found, line.start, line.row)
     for at in range(count):
-        row = line.row[at]
-        line.bucket[at] = number[row]
-        for column in range(work.lines.shape[0]):
-            work.lines[column, at] = work.point[row, column]
+        line.bucket[at] = number[line.row[at]]
+    for block in range(found // BLOCK + 1):
+        filled[block] = min(BLOCK, found - block * BLOCK)
+    for bucket in range(found):
+        buckets.size[bucket] = line.start[bucket + 1] - line.start[bucket]
 
 
 @kernel
-def close_up(lines: Floats, line: Line, count: Int) -> Int:
+def find_bucket(buckets: Buckets, filled: Ints, number: Int) -> Int:
+    """Return the number-th bucket that is not empty."""
+    block = 0
+    while number >= filled[block]:
+        number -= filled[block]
+        block += 1
+    bucket = block * BLOCK
+    while buckets.size[bucket] == 0 or number > 0:
+        if buckets.size[bucket] > 0:
+            number -= 1
+        bucket += 1
+    return bucket
+
+
+@kernel
+def close_up(work: Work, count: Int) -> Int:
     """Remove the rows already taken, keeping the order of the others; return the number left."""
+    line = line_of(work)
+    gone = scan_of(work).gone
+    columns = work.lines.shape[0] if count > FEW else 0  # few rows are not scanned again
     left = 0
     for at in range(count):
         bucket = line.bucket[at]
@@ -116,9 +101,11 @@ def close_up(lines: Floats, line: Line, count: Int) -> Int:
             line.start[bucket] = left
         line.row[left] = line.row[at]
         line.bucket[left] = bucket
-        for column in range(lines.shape[0]):
-            lines[column, left] = lines[column, at]
+        gone[left] = np.float32(0)
+        for column in range(columns):
+            work.lines[column, left] = work.lines[column, at]
         left += 1
+        line.stop[bucket] = left
     return left
 
 
@@ -134,34 +121,82 @@ def find_in_line(line: Line, bucket: Int, number: Int) -> Int:
 
 
 @kernel
-def nearest_buckets(line: Line, nearest: Nearest, chosen: Int, count: Int, wanted: Int) -> Int:
-    """Offer the nearest row of every bucket except the chosen one; return how many of the `wanted` were found."""
-    far = nearest.far
-    filled: Int = 0
-    at = 0
-    while at < count:
-        bucket = line.bucket[at]
-        best = at
-        at += 1
-        if bucket == TAKEN:
-            continue
-        while at < count and (line.bucket[at] == bucket or line.bucket[at] == TAKEN):
-            if line.bucket[at] == bucket and far[at] < far[best]:
-                best = at
-            at += 1
-        if bucket != chosen and (filled < wanted or far[best] < far[nearest.heap[0]]):
-            filled = offer(nearest, filled, wanted, best)
-    return filled
+def take(work: Work, buckets: Buckets, at: Int, number: Int) -> Int:
+    """Move a row from the line to a sub-cluster; return the row."""
+    line = line_of(work)
+    row = line.row[at]
+    cluster_of(work).part[row] = number
+    buckets.size[line.bucket[at]] -= 1
+    line.bucket[at] = TAKEN
+    scan_of(work).gone[at] = FAR
+    return row
 
 
 @kernel
-def take(line: Line, buckets: Buckets, part: Ints, at: Int, number: Int) -> Int:
-    """Move a row from the line to a sub-cluster; return the row."""
-    row = line.row[at]
-    part[row] = number
-    buckets.size[line.bucket[at]] -= 1
-    line.bucket[at] = TAKEN
-    return row
+def take_counted(work: Work, at: Int, number: Int) -> Int:
+    """Move a row from the line to a sub-cluster; return 1 if its bucket is empty now, else 0."""
+    buckets = person_buckets(work)
+    bucket = line_of(work).bucket[at]
+    take(work, buckets, at, number)
+    if buckets.size[bucket] > 0:
+        return 0
+    numbers_of(work).tally[bucket // BLOCK] -= 1
+    return 1
+
+
+@kernel
+def count_buckets(work: Work, found: Int, chosen: Int, radius: np.float32) -> Int:
+    """Number of buckets except the chosen one that have a candidate within a rough distance."""
+    line = line_of(work)
+    far = scan_of(work).far
+    count = 0
+    last = chosen
+    for number in range(found):
+        at = np.int64(work.keys[2, number])
+        bucket = line.bucket[at]
+        if far[at] <= radius and bucket != last and bucket != chosen:
+            count += 1
+            last = bucket
+    return count
+
+
+@kernel
+def list_near(domain: Domain, work: Work, tolerance: np.float32, size: Int, chosen: Int, goal: tuple[Int, Int]) -> Int:
+    """List all rows of the line that may be nearest to the box in their bucket, for the nearest buckets.
+
+    goal = (buckets wanted besides the chosen one, rows expected to contain them).
+    """
+    if size <= FEW:
+        return list_rows(work, 0, size)
+    buckets, rows = goal
+    scan_rows(domain, work, 0, size)
+    found, radius = list_candidates(work, size, rows, tolerance)
+    while rows < size and count_buckets(work, found, chosen, radius) < buckets:
+        rows *= 2
+        found, radius = list_candidates(work, size, rows, tolerance)
+    return found
+
+
+@kernel
+def offer_buckets(work: Work, found: Int, chosen: Int, wanted: Int) -> Int:
+    """Offer the nearest candidate of every bucket except the chosen one; return how many are held."""
+    line = line_of(work)
+    nearest = nearest_of(work)
+    far = nearest.far
+    keys = work.keys[2]
+    filled: Int = 0
+    number = 0
+    while number < found:
+        bucket = line.bucket[np.int64(keys[number])]
+        best = number
+        number += 1
+        while number < found and line.bucket[np.int64(keys[number])] == bucket:
+            if far[number] < far[best]:
+                best = number
+            number += 1
+        if bucket != chosen:
+            filled = offer(nearest, filled, wanted, best)
+    return filled
 
 
 @kernel
@@ -172,28 +207,33 @@ def split(domain: Domain, draws: Draws, work: Work, event: Int, k: Int, count: I
     nearest = nearest_of(work)
     parts = parts_of(work)
     line = line_of(work)
-    number = numbers_of(work).person
-    live = number_keys(work.table, cluster.person, count, number)
-    chain_buckets(buckets, number, count, live)
-    line_up(work, live, count)
+    numbers = numbers_of(work)
+    live = number_keys(work.table, cluster.person, count, numbers.person)
+    line_up(work, buckets, count, live)
+    tolerance = lay_out_lines(domain, work, line.row, count)
     length = count
     left = count
     found = 0
     while live >= k:
-        bucket = buckets.live[pick(draws, SEED_BUCKET, event, live)]
-        seed = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
-        start_part(parts, found, cluster.point[take(line, buckets, cluster.part, seed, found)])
-        distances(domain, work.lines, seed, length, nearest.far)
-        filled = nearest_buckets(line, nearest, bucket, length, k - 1)
-        for at in range(filled):
-            row = take(line, buckets, cluster.part, nearest.heap[at], found)
-            stretch(parts.lower[found], parts.upper[found], cluster.point[row])
+        bucket = find_bucket(buckets, numbers.tally, pick(draws, SEED_BUCKET, event, live))
+        at = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
+        rows = (k - 1) * left // live
+        live -= take_counted(work, at, found)
+        seed = cluster.point[line.row[at]]
+        start_part(parts, found, seed)
+        begin_box(work, at)
+        candidates = list_near(domain, work, tolerance, length, bucket, (k - 1, rows))
+        measure(domain, work, (seed, seed), 0, candidates)
+        filled = offer_buckets(work, candidates, bucket, k - 1)
+        for number in range(filled):
+            chosen = nearest.heap[number]
+            live -= take_counted(work, np.int64(work.keys[2, chosen]), found)
+            stretch(parts.lower[found], parts.upper[found], cluster.point[nearest.row[chosen]])
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
         left -= 1 + filled
-        live = drop_empty(buckets, live)
         if 4 * left < 3 * length:
-            length = close_up(work.lines, line, length)
+            length = close_up(work, length)
     for at in range(length):
         if line.bucket[at] != TAKEN:
             row = line.row[at]

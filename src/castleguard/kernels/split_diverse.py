@@ -8,17 +8,27 @@ may contribute nothing, and the sub-cluster misses l.)
 
 import numpy as np
 
-from castleguard.kernels.arrays import Ints
+from castleguard.kernels.candidates import (
+    FEW,
+    begin_box,
+    lay_out_lines,
+    list_candidates,
+    list_rows,
+    measure,
+    scan_rows,
+    widen_box,
+)
 from castleguard.kernels.chacha import PERSON_ROW, ROW_IN_BUCKET, SEED_BUCKET, Draws, pick
 from castleguard.kernels.compile import Int, kernel
-from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, row_in_bucket, take_out
-from castleguard.kernels.loss import Domain, box_loss, stretch, stretched_loss
-from castleguard.kernels.split import add_leftover, start_part
+from castleguard.kernels.grouping import chain_buckets, drop_empty, number_keys, offer, row_in_bucket
+from castleguard.kernels.loss import Domain, box_loss, stretch
+from castleguard.kernels.split import TAKEN, add_leftover, close_up, find_in_line, start_part, take
 from castleguard.kernels.state import Work
 from castleguard.kernels.views import (
     Buckets,
     Numbers,
     cluster_of,
+    line_of,
     nearest_of,
     numbers_of,
     parts_of,
@@ -69,11 +79,15 @@ def choose_rarest(buckets: Buckets, numbers: Numbers, persons: Int, values: Int)
 
 
 @kernel
-def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: Int, count: Int) -> Int:
-    """Put the chosen rows into buckets by value, in order of first appearance; return the number of buckets.
+def line_up_chosen(work: Work, persons: Int, count: Int) -> Int:
+    """Put the chosen rows into a line, value by value in order of first appearance; return the number of buckets.
 
-    Only chosen rows are chained: the others join their person's sub-cluster at the end.
+    The other rows are not in the line: they join their person's sub-cluster at the end.
     """
+    buckets = value_buckets(work)
+    numbers = numbers_of(work)
+    line = line_of(work)
+    is_chosen = cluster_of(work).sorted
     bucket_of = numbers.tally
     for row in range(count):
         is_chosen[row] = 0
@@ -82,50 +96,64 @@ def bucket_chosen(buckets: Buckets, numbers: Numbers, is_chosen: Ints, persons: 
         is_chosen[numbers.chosen[person]] = 1
     found = 0
     for row in range(count):
-        if is_chosen[row] == 1 and bucket_of[numbers.value[row]] < 0:
-            bucket_of[numbers.value[row]] = found
-            buckets.head[found] = -1
-            buckets.size[found] = 0
-            buckets.live[found] = found
-            found += 1
-    for row in range(count - 1, -1, -1):
+        if is_chosen[row] == 1:
+            if bucket_of[numbers.value[row]] < 0:
+                bucket_of[numbers.value[row]] = found
+                buckets.size[found] = 0
+                buckets.live[found] = found
+                found += 1
+            buckets.size[bucket_of[numbers.value[row]]] += 1
+    start = 0
+    for bucket in range(found):
+        line.start[bucket] = start
+        line.stop[bucket] = start
+        start += buckets.size[bucket]
+    for row in range(count):
         if is_chosen[row] == 1:
             bucket = bucket_of[numbers.value[row]]
-            buckets.chain[row] = buckets.head[bucket]
-            buckets.head[bucket] = row
-            buckets.size[bucket] += 1
+            line.row[line.stop[bucket]] = row
+            line.bucket[line.stop[bucket]] = bucket
+            line.stop[bucket] += 1
     return found
 
 
 @kernel
-def take_share(domain: Domain, work: Work, bucket: Int, share: Int, number: Int) -> None:
-    """Move the rows of a bucket that enlarge the current sub-cluster least; ties go to the earliest."""
-    buckets = value_buckets(work)
-    nearest = nearest_of(work)
-    part = cluster_of(work).part
+def take_row(work: Work, at: Int, number: Int) -> None:
+    """Move a row from the line to a sub-cluster, and extend the sub-cluster's box."""
     parts = parts_of(work)
-    lower = parts.lower[number]
-    upper = parts.upper[number]
-    base = box_loss(domain, lower, upper)
+    row = take(work, value_buckets(work), at, number)
+    widen_box(work, at)
+    stretch(parts.lower[number], parts.upper[number], work.point[row])
+
+
+@kernel
+def take_share(domain: Domain, work: Work, tolerance: np.float32, bucket: Int, share: Int, number: Int) -> None:
+    """Move the rows of a bucket that enlarge the current sub-cluster least; ties go to the earliest."""
+    line = line_of(work)
+    nearest = nearest_of(work)
+    parts = parts_of(work)
+    box = parts.lower[number], parts.upper[number]
+    first = line.start[bucket]
+    size = line.stop[bucket] - first
+    if size <= FEW:
+        found = list_rows(work, first, size)
+    else:
+        scan_rows(domain, work, first, first + size)
+        found = list_candidates(work, size, share, tolerance)[0]
+    measure(domain, work, box, first, found)
+    base = box_loss(domain, box[0], box[1])
     filled: Int = 0
-    candidate = 0
-    row = buckets.head[bucket]
-    while row >= 0:
-        nearest.far[candidate] = stretched_loss(domain, lower, upper, work.point[row]) - base
-        nearest.row[candidate] = row
+    for candidate in range(found):
+        # Differences of losses may be equal where the losses are not.
+        nearest.far[candidate] -= base
         filled = offer(nearest, filled, share, candidate)
-        candidate += 1
-        row = buckets.chain[row]
     for at in range(filled):
-        row = nearest.row[nearest.heap[at]]
-        take_out(buckets, bucket, row)
-        part[row] = number
-        stretch(lower, upper, work.point[row])
+        take_row(work, first + np.int64(work.keys[2, nearest.heap[at]]), number)
 
 
 @kernel
 def choose_rows(draws: Draws, work: Work, event: Int, random: bool, count: Int) -> tuple[Int, Int]:
-    """Choose a row to represent each person and put these rows into buckets; return (persons, buckets)."""
+    """Choose a row to represent each person and line these rows up by value; return (persons, buckets)."""
     cluster = cluster_of(work)
     numbers = numbers_of(work)
     buckets = person_buckets(work)
@@ -136,7 +164,7 @@ def choose_rows(draws: Draws, work: Work, event: Int, random: bool, count: Int) 
         choose_any(draws, buckets, numbers, event, persons)
     else:
         choose_rarest(buckets, numbers, persons, values)
-    return persons, bucket_chosen(value_buckets(work), numbers, cluster.sorted, persons, count)
+    return persons, line_up_chosen(work, persons, count)
 
 
 @kernel
@@ -147,33 +175,38 @@ def split_diverse(domain: Domain, draws: Draws, work: Work, event: Int, goal: tu
     numbers = numbers_of(work)
     buckets = value_buckets(work)
     parts = parts_of(work)
+    line = line_of(work)
     share = numbers.share
     left, live = choose_rows(draws, work, event, random, count)
+    tolerance = lay_out_lines(domain, work, line.row, left)
+    length = left
     found = 0
     while live >= l and left >= k:
         for at in range(live):
             share[at] = (k * buckets.size[buckets.live[at]] + left - 1) // left
         origin = pick(draws, SEED_BUCKET, event, live)
         bucket = buckets.live[origin]
-        seed = row_in_bucket(buckets, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
-        take_out(buckets, bucket, seed)
-        cluster.part[seed] = found
-        start_part(parts, found, cluster.point[seed])
+        seed = find_in_line(line, bucket, pick(draws, ROW_IN_BUCKET, event, buckets.size[bucket]))
+        begin_box(work, seed)
+        start_part(parts, found, cluster.point[line.row[seed]])
+        take_row(work, seed, found)
         share[origin] -= 1
         left -= 1
         for at in range(live):
-            take_share(domain, work, buckets.live[at], share[at], found)
-            left -= share[at]
+            if share[at] > 0:
+                take_share(domain, work, tolerance, buckets.live[at], share[at], found)
+                left -= share[at]
         parts.loss[found] = box_loss(domain, parts.lower[found], parts.upper[found])
         found += 1
         live = drop_empty(buckets, live)
+        if 4 * left < 3 * length:
+            length = close_up(work, length)
     if found == 0:
         return 0
-    for at in range(live):
-        row = buckets.head[buckets.live[at]]
-        while row >= 0:
+    for at in range(length):
+        if line.bucket[at] != TAKEN:
+            row = line.row[at]
             cluster.part[row] = add_leftover(domain, parts, found, cluster.point[row])
-            row = buckets.chain[row]
     for row in range(count):
         cluster.part[row] = cluster.part[numbers.chosen[numbers.person[row]]]
     return found

@@ -18,6 +18,7 @@ from castleguard.kernels.arrays import (
     Hashes2,
     Ints,
     Ints2,
+    Singles2,
     Slots2,
     Table,
     Words2,
@@ -202,8 +203,9 @@ class Work(NamedTuple):
     inside: Flags  # (entries,)
     box: Floats2  # (4, columns) a box under construction, and the same box as published
     point: Floats2  # (capacity, columns) the members of a cluster
-    lines: Floats2  # (columns, capacity) the same members, attribute-major
-    keys: Hashes2  # (2, capacity) their persons, and their values in one sensitive column
+    lines: Singles2  # (columns, capacity) the same members, attribute-major
+    near: Singles2  # (6, places) rough distances; places = 3/2 capacity or columns, if that is more
+    keys: Hashes2  # (3, capacity + 1) their persons; their values in one sensitive column; candidates
     ints: Ints2  # (SCRATCH, capacity + 1)
     far: Floats  # (capacity,)
     parts: Floats3  # (2, parts, columns) boxes of sub-clusters

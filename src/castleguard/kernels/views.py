@@ -14,7 +14,9 @@ from castleguard.kernels.chacha import Draws
 from castleguard.kernels.compile import Int, kernel
 from castleguard.kernels.state import SIZE, BoxScratch, CountScratch, State, Work
 
-SCRATCH = 22  # rows of Work.ints
+SCRATCH = 23  # rows of Work.ints
+
+Singles = NDArray[np.float32]
 
 
 class Rows(NamedTuple):
@@ -145,6 +147,18 @@ class Line(NamedTuple):
     row: Ints  # the member
     bucket: Ints
     start: Ints  # per bucket: a lower bound of the index of its first row
+    stop: Ints  # per bucket: an upper bound of the index after its last row
+
+
+class Scan(NamedTuple):
+    """Rough distances from a box to the rows of a line."""
+
+    gone: Singles  # per row of the line: 0, or FAR if it is taken
+    far: Singles  # per scanned row
+    least: Singles  # per lane
+    growth: Singles  # per leaf: scratch space
+    low: Singles  # per column: the box
+    high: Singles
 
 
 class Matching(NamedTuple):
@@ -317,4 +331,11 @@ def matching_of(work: Work) -> Matching:
 def line_of(work: Work) -> Line:
     """Current line-up."""
     ints = work.ints
-    return Line(ints[19], ints[20], ints[21])
+    return Line(ints[19], ints[20], ints[21], ints[22])
+
+
+@kernel
+def scan_of(work: Work) -> Scan:
+    """Current scan."""
+    near = work.near
+    return Scan(near[0], near[1], near[2], near[3], near[4], near[5])

@@ -1,4 +1,4 @@
-"""How wide a box is made by a row that it takes in, for many rows at once: the distances of Citadel."""
+"""How wide a box is made by a row that it takes in, for many rows at once: for Citadel and for splits."""
 
 import numpy as np
 
@@ -58,20 +58,23 @@ def category_growth(
 
 @kernel
 def add_category(
-    domain: Domain, axes: Axes, axis: Int, values: Singles, low: np.float32, high: np.float32, far: Singles
+    domain: Domain, column: Int, growth: Singles, values: Singles, box: tuple[np.float32, np.float32], far: Singles
 ) -> None:
-    """Add to `far` by how much the loss of the category low..high grows with each of the values (leaf numbers)."""
-    column = axes.column[axis]
+    """Add to `far` by how much the loss of a category grows with each of the values (leaf numbers). box = (low, high).
+
+    `growth` is scratch space.
+    """
+    low, high = box
     now = np.float32(value_loss(domain, column, float(low), float(high)))
     leaves = domain.layout[column, LEAVES]
-    if values.size < leaves or leaves > axes.growth.size:
+    if values.size < leaves or leaves > growth.size:
         for at in range(values.size):
             far[at] += category_growth(domain, column, (low, high, now), values[at])
         return
     for leaf in range(leaves):  # once for each leaf, and not for each row
-        axes.growth[leaf] = category_growth(domain, column, (low, high, now), np.float32(leaf))
+        growth[leaf] = category_growth(domain, column, (low, high, now), np.float32(leaf))
     for at in range(values.size):
-        far[at] += axes.growth[np.int64(values[at])]
+        far[at] += growth[np.uint32(np.int32(values[at]))]  # unsigned: no check for places from the end
 
 
 @kernel
@@ -90,7 +93,7 @@ def enlarge(
         add_outside(x[axis, start:stop], low[axis], high[axis], count, far)
         axis += 1
     while axis < axes.column.size:
-        add_category(domain, axes, axis, x[axis, start:stop], low[axis], high[axis], far)
+        add_category(domain, axes.column[axis], axes.growth, x[axis, start:stop], (low[axis], high[axis]), far)
         axis += 1
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from castleguard.kernels.arrays import Flags, Floats, Floats3, Hashes, Ints, Ints2, Singles2, Words
-from castleguard.kernels.compile import Bool, Int, bind, entry_kernel
+from castleguard.kernels.compile import Int, bind, entry_kernel
 
 pytestmark = pytest.mark.compiled
 
@@ -50,9 +50,9 @@ def sum_up(given: Everything, pair: tuple[bool, bool], number: Int, key: np.uint
 
 
 @entry_kernel
-def is_above(numbers: Floats, limit: float) -> Bool:
+def is_above(numbers: Floats, limit: float) -> bool:
     """Whether the first number is above a limit."""
-    return numbers[0] > limit
+    return bool(numbers[0] > limit)
 
 
 @entry_kernel
