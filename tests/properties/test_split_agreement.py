@@ -158,7 +158,7 @@ def compiled_parts(world: World) -> list[list[int]]:
 
 
 def literal_parts(world: World) -> list[list[int]]:
-    """The same by the transcription; a single sub-cluster is no split."""
+    """The same by the transcription; a single sub-cluster is not a split."""
     schema = Schema(person="p", quasi_identifiers=world.roles)
     space = Domain(attributes_of(schema, snap=False))
     for corner in zip(*world.bounds, strict=True):
