@@ -151,6 +151,8 @@ class KafkaSinkOptions(Cluster):
     """Identity of the producer. No other job may use it: a later producer fences an earlier one."""
     transaction_timeout: float = 60.0
     """Seconds after which the brokers abort an incomplete segment."""
+    segment_header: bool = False
+    """Whether every message has the header `castleguard-segment`, the number of its segment."""
     csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
     """Options of CSV output."""
 
