@@ -7,7 +7,7 @@ process CPU time in nanoseconds per row, so they include the client's own thread
 depend on other work as the clock on the wall does. All works take turns, and the medians are printed:
 
     client reads, writes, loop    the bare client: consume 10,000 messages at a time, produce, and both in one loop
-    client loop by 500            the same loop with 500 at a time, which the garbage collector of Python does not notice
+    client loop by 500            the same loop with 500 at a time, too few to wake the garbage collector
     source, sink                  `Source.read` with decoding; `Sink.deliver` with encoding and its transaction
     source thread, sink thread    the part of them in the job's own thread
     job                           a whole job, with CASTLE and a checkpoint

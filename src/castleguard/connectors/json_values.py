@@ -22,7 +22,8 @@ _SHORT = 15  # decimal digits that every float64 keeps
 _LONGEST = 100  # maximum number of digits of a number written without an exponent
 MARK = "\x01"  # first character of a string that was a number
 _MEMBER = re.compile(rb":([ \t]*)(-?[0-9][0-9.eE+-]*)(?=[ \t\r]*[,}])")
-_PLAIN = r"^-?(0|[1-9][0-9]*|(0\.[0-9]?|[1-9][0-9]*\.)([0-9]*[1-9]))$"
+# Numbers that stay as written: no zeros at the end, and below 1e-6 or from 1e10 on a float has an exponent.
+AS_WRITTEN = r"^(0|-?[1-9][0-9]*|-?0\.0{0,5}[1-9]([0-9]*[1-9])?|-?[1-9][0-9]{0,9}\.[0-9]*[1-9])$"
 _RUNS = bytes(ord("0") if byte in b"0123456789." else ord(" ") for byte in range(256))
 _EXPONENTS = bytes(
     {**dict.fromkeys(b"0123456789.", 0x30), **dict.fromkeys(b"eE", 0x65), **dict.fromkeys(b"+-", 0x2B)}.get(byte, 0x20)
@@ -121,7 +122,7 @@ def unquote_numbers(column: pa.ChunkedArray) -> Any:
         return column
     text = pc.replace_substring_regex(column, f"^{MARK}", "")
     # Plain digits stay, except those that a float would spell with an exponent.
-    unusual = pc.and_(marked, pc.invert(pc.match_substring_regex(text, _PLAIN))).fill_null(False)
+    unusual = pc.and_(marked, pc.invert(pc.match_substring_regex(text, AS_WRITTEN))).fill_null(False)
     if not pc.any(unusual).as_py():
         return text
     found = text.filter(unusual).combine_chunks()
