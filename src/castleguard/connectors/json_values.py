@@ -1,4 +1,4 @@
-"""JSON values as text, and columns as JSON: the same rules for files and for messages.
+"""JSON values as text: the same rules for files and for messages.
 
 A number keeps its digits (12.0 and 12 are both "12"), whether a whole column was parsed at once or one value alone.
 """
@@ -170,29 +170,3 @@ def exact_columns(
     else:
         columns = [as_exact_text(table[name]) for name in names]
     return None if any(column is None for column in columns) else columns
-
-
-def render_objects(table: pa.Table, end: str = "") -> Any:
-    """Every row as a JSON object followed by `end`: numbers as numbers, dates and times as ISO strings, NaN as null.
-
-    The columns must not be nested, and the table must not be empty.
-    """
-    pieces: list[Any] = []
-    for number, name in enumerate(table.column_names):
-        pieces += [("," if number else "{") + json.dumps(name) + ":", _as_json(table[name])]
-    return pc.binary_join_element_wise(*pieces, "}" + end, "")
-
-
-def _as_json(column: pa.ChunkedArray) -> Any:
-    """A column as JSON texts, without nulls."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        text = as_text(pc.if_else(pc.is_finite(column), column, None))
-    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        text = as_text(column)
-    else:
-        texts = as_text(column)
-        encoded = (texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts).dictionary_encode()
-        labels = [json.dumps(label, ensure_ascii=False) for label in encoded.dictionary.to_pylist()]
-        text = pa.array(labels, pa.string()).take(encoded.indices)
-    return pc.fill_null(text, "null")

@@ -19,13 +19,13 @@ from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.holding import check_held, text_holds
+from castleguard.connectors.json_rows import render_messages, render_objects
 from castleguard.connectors.json_template import FEWEST, read_alike
 from castleguard.connectors.json_values import (
     MANY_BRACKETS,
     exact_columns,
     may_be_deep,
     parse_object,
-    render_objects,
     value_as_text,
 )
 from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
@@ -252,7 +252,7 @@ def _read_messages(payloads: Sequence[bytes], columns: Sequence[str], _order: Se
 
 def _write_messages(table: pa.Table, _options: CsvOutput, _rows: int) -> list[bytes]:
     check_held(table.schema, "jsonl", "messages")
-    return list(render_objects(table).cast(pa.large_binary()).to_pylist()) if table.num_rows else []
+    return render_messages(table) if table.num_rows else []
 
 
 CODEC = Codec(
