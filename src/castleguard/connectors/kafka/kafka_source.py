@@ -7,7 +7,7 @@ monitoring only. It reads only committed messages.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -218,12 +218,12 @@ class KafkaSource:
         def place_of(number: int) -> str:
             return f"{topic}[{partitions[number]}] offset {offsets[number]}"
 
-        full = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
-        payloads = [value for value in values if value is not None]
+        empty = [number for number, value in enumerate(values) if value is None]
+        payloads = [value for value in values if value is not None] if empty else cast(list[bytes], values)
         found = read_payloads(self._options.format, payloads, self._payload_columns, self._options.columns)
+        full = np.delete(np.arange(len(values)), empty)  # the messages with a value
         bad = [(int(full[one.place]), one.reason, one.raw) for one in found.bad]
-        if len(payloads) < len(values):
-            bad += [(number, _TOMBSTONE, b"") for number, value in enumerate(values) if value is None]
+        bad += [(number, _TOMBSTONE, b"") for number in empty]
         rows, message_of = found.rows, full[found.message]
         if self._options.key_column is not None:
             rows, message_of, unreadable = self._with_keys(rows, message_of, arrived.keys)
