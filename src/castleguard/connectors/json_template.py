@@ -45,19 +45,19 @@ class _Template(NamedTuple):
     """Whether a value is a string, by name."""
 
 
-def read_alike(lines: Sequence[bytes], block: bytes, names: Sequence[str]) -> list[pa.Array] | None:
+def read_alike(block: bytes, lines: int, names: Sequence[str]) -> list[pa.Array] | None:
     """The columns `names` as text, if all lines are like the first one; else None.
 
     `block` is the lines joined by line feeds. A key that the lines do not have is null.
     """
-    template = _template_of(lines[0])
+    template = _template_of(block[: block.find(b"\n")] if lines > 1 else block)
     if template is None or b"\\" in block or len(block) >= 1 << 31 or not is_utf8(block):
         return None
     size = len(block)
     data = np.frombuffer(block + b" " * 8, np.uint8)  # so that eight bytes can be compared at any place
     # Line feeds are the only control characters, and so there is none in a line.
     feeds = np.flatnonzero(data < _SPACE)
-    if len(feeds) != len(lines) - 1 or (data[feeds] != ord("\n")).any():
+    if len(feeds) != lines - 1 or (data[feeds] != ord("\n")).any():
         return None
     places = _places_of(template, data, feeds, size)
     if places is None or not _have_texts(template, data, places):
@@ -73,7 +73,7 @@ def read_alike(lines: Sequence[bytes], block: bytes, names: Sequence[str]) -> li
             if column is None:
                 return None
         found[name] = column
-    return [found[name] if name in found else pa.nulls(len(lines), pa.string()) for name in names]
+    return [found[name] if name in found else pa.nulls(lines, pa.string()) for name in names]
 
 
 def _template_of(line: bytes) -> _Template | None:

@@ -61,6 +61,11 @@ class JsonlReader(LineReader):
 
     def _parse(self, block: bytes) -> pa.Table | None:
         """All lines of a block at once, with the types of the block before; None to go line by line."""
+        if self._checked:  # else the keys of the first block are still to be compared with the schema
+            body = block[:-1] if block.endswith(b"\n") else block
+            alike = read_alike(body, count_byte(body, b"\n") + 1, self._schema.names)
+            if alike is not None:
+                return pa.table(alike, schema=self._schema)
         lines = _count_objects(block)
         if lines is None:
             return None
@@ -139,7 +144,7 @@ class JsonLines:
         block = b"\n".join(lines)
         if count_byte(block, b"\n") != len(lines) - 1:
             return None
-        alike = read_alike(lines, block, self.schema.names) if len(lines) >= FEWEST else None
+        alike = read_alike(block, len(lines), self.schema.names) if len(lines) >= FEWEST else None
         if alike is not None:
             return pa.table(alike, schema=self.schema)
         if _count_objects(block) != len(lines) or not is_utf8(block):

@@ -1,7 +1,9 @@
 """Lines that are alike are read without a parser, as the parser for single lines reads them."""
 
+import io
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +14,14 @@ from hypothesis import strategies as st
 
 from castleguard.connectors import jsonl
 from castleguard.connectors.json_template import read_alike
-from castleguard.connectors.jsonl import JsonLines
+from castleguard.connectors.jsonl import JsonLines, JsonlReader
 from castleguard.connectors.payloads import read_payloads
 
 COLUMNS = ["a", "b", "missing"]
 
 
 def fast(lines: Sequence[bytes], columns: Sequence[str] = COLUMNS) -> list[tuple[str | None, ...]] | None:
-    found = read_alike(lines, b"\n".join(lines), columns)
+    found = read_alike(b"\n".join(lines), len(lines), columns)
     if found is None:
         return None
     assert all(column.type == pa.string() for column in found)
@@ -193,6 +195,30 @@ def test_messages_are_the_same_with_and_without_the_short_cut(lines: list[bytes]
     assert quick.rows.equals(parsed.rows)
     assert np.array_equal(quick.message, parsed.message)
     assert quick.bad == parsed.bad
+
+
+class Trickle(io.BytesIO):
+    """A stream that gives a few bytes at a time."""
+
+    def __init__(self, content: bytes, size: int) -> None:
+        super().__init__(content)
+        self._size = size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(self._size)
+
+
+@given(lines=blocks(), size=st.integers(20, 400))
+def test_file_reads_the_same_with_and_without_the_short_cut(lines: list[bytes], size: int) -> None:
+    def read() -> tuple[list[Any], int]:
+        stream = Trickle(b'{"a": 1, "b": 2, "missing": 3}\n' + b"\n".join(lines * 20), size)
+        reader = JsonlReader(Path("in.jsonl"), COLUMNS, 1000, stream=stream)
+        return [row for batch in reader for row in batch.to_pylist()], reader.malformed
+
+    quick = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jsonl, "read_alike", lambda *_: None)
+        assert quick == read()
 
 
 def test_slices_of_many_messages_are_put_together_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
