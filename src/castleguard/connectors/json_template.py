@@ -162,7 +162,10 @@ def _scalars(column: pa.Array, first: NDArray[np.uint8]) -> pa.Array | None:
         return column
     encoded = column.filter(pa.array(~plain)).dictionary_encode()
     texts = encoded.dictionary
-    unusual = pc.invert(pc.match_substring_regex(texts, AS_WRITTEN))
+    # Python writes whole floats as 12.0.
+    ending = pc.and_(pc.ends_with(texts, "0"), pc.equal(pc.count_substring(texts, "."), 1))
+    short = pc.if_else(ending, pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), "."), texts)
+    unusual = pc.invert(pc.match_substring_regex(short, AS_WRITTEN))
     values = texts.filter(unusual).to_pylist()
     if len(values) > _UNUSUAL:
         return None
@@ -170,8 +173,8 @@ def _scalars(column: pa.Array, first: NDArray[np.uint8]) -> pa.Array | None:
         converted = _convert(values)
         if converted is None:
             return None
-        texts = pc.replace_with_mask(texts, unusual, pa.array(converted, pa.string()))
-    return pc.replace_with_mask(column, pa.array(~plain), texts.take(encoded.indices))
+        short = pc.replace_with_mask(short, unusual, pa.array(converted, pa.string()))
+    return pc.replace_with_mask(column, pa.array(~plain), short.take(encoded.indices))
 
 
 def _convert(values: Sequence[str]) -> list[str | None] | None:

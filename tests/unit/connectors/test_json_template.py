@@ -37,6 +37,7 @@ def slow(lines: Sequence[bytes], columns: Sequence[str] = COLUMNS) -> list[tuple
 
 INTEGERS = st.from_regex(r"-?(0|[1-9][0-9]{0,25})", fullmatch=True)
 DECIMALS = st.from_regex(r"-?(0|[1-9][0-9]{0,20})\.[0-9]{1,20}", fullmatch=True)
+ENDING = st.from_regex(r"-?(0|[1-9][0-9]{0,20})(\.[0-9]{1,3})?\.?0{1,3}", fullmatch=True)
 SMALL = st.from_regex(r"-?0\.0{0,9}[0-9]{1,3}", fullmatch=True)
 NUMBERS = st.from_regex(r"-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,25})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
 STRINGS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6).map(json.dumps)
@@ -65,12 +66,13 @@ ODD = st.sampled_from(
             "nul",
             "1 2",
         ),
+        *("1.5.0", "1..0", "00.0", ".0", "-.0", "1e5.0", "1.e50", "1.5e0", "1.5E10", "-10", "0.00", "100.0"),
         *("1,2", "1}", '"', '"a"b"', '"\\u0061"', '"\t"', '"\x00"', "\ufeff1", '"x"\n', "9" * 400, "[" * 50 + "]" * 50),
         *('"}, {"', '","', '":"', "1\n2", "\r1", '"\u2028"', "1_000", "\u0661", "99999999999999.9", "0.0000001"),
     ]
 )
-VALUES = st.one_of(INTEGERS, DECIMALS, SMALL, NUMBERS, STRINGS, RAW_STRINGS, ODD)
-KINDS = st.sampled_from([INTEGERS, DECIMALS, SMALL, NUMBERS, STRINGS, RAW_STRINGS, ODD, VALUES])
+VALUES = st.one_of(INTEGERS, DECIMALS, ENDING, SMALL, NUMBERS, STRINGS, RAW_STRINGS, ODD)
+KINDS = st.sampled_from([INTEGERS, DECIMALS, ENDING, SMALL, NUMBERS, STRINGS, RAW_STRINGS, ODD, VALUES])
 TEMPLATES = st.sampled_from(
     [
         '{"a":%s,"b":%s}',
@@ -148,6 +150,7 @@ def test_changed_bytes_are_never_read_in_another_way(data: st.DataObject, lines:
         (["null", "true", "false"], [None, "true", "false"]),
         (['"x"', '""', '"say, {it}: é"'], ["x", "", "say, {it}: é"]),
         (["1e999999999", "NaN", "0.10"], ["1e999999999", "nan", "0.1"]),
+        (["0.0", "100.00", "99999999999.90"], ["0", "100", "9.99999999999e+10"]),
     ],
 )
 def test_flat_objects_are_read_without_a_parser(space: str, values: list[str], expected: list[str | None]) -> None:
@@ -169,6 +172,12 @@ def test_flat_objects_are_read_without_a_parser(space: str, values: list[str], e
         b'{"a": 1, "b": "x", "c": 1}',
         b'{"a": 01, "b": "x"}',
         b'{"a": , "b": "x"}',
+        b'{"a": 1.5.0, "b": "x"}',
+        b'{"a": 1..0, "b": "x"}',
+        b'{"a": 01.0, "b": "x"}',
+        b'{"a": .0, "b": "x"}',
+        b'{"a": -.0, "b": "x"}',
+        b'{"a": 1e5.0, "b": "x"}',
         b'{"a": "1", "b": x}',
         b"",
     ],
@@ -180,9 +189,17 @@ def test_line_that_differs_leaves_the_block_to_the_parsers(line: bytes, place: i
     assert fast(lines) is None
 
 
-def test_many_distinct_numbers_that_floats_spell_otherwise_are_left_to_the_parsers() -> None:
-    assert fast([b'{"a": %d.50}' % number for number in range(300)]) is None
-    assert fast([b'{"a": %d.50}' % (number % 100) for number in range(300)]) is not None
+def test_many_distinct_numbers_of_unusual_form_are_left_to_the_parsers() -> None:
+    assert fast([b'{"a": %d.5e0}' % number for number in range(300)]) is None
+    assert fast([b'{"a": %d.5e0}' % (number % 100) for number in range(300)]) is not None
+
+
+def test_many_distinct_floats_lose_the_zeros_at_their_ends() -> None:
+    lines = [b'{"a": %d.%d0, "b": -%d.0}' % (number, number % 3, number * 10) for number in range(1, 1000)]
+    found = fast(lines)
+    assert found is not None
+    assert found[:3] == [("1.1", "-10", None), ("2.2", "-20", None), ("3", "-30", None)]
+    assert found == slow(lines)
 
 
 @given(lines=blocks(), repeats=st.integers(70, 90), rotation=st.integers(0, 5))
