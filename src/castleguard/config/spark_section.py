@@ -52,6 +52,7 @@ _KAFKA_SOURCE = {
 _KAFKA_SINK = {
     "transactional_id": "Spark writes to Kafka without transactions",
     "transaction_timeout": "Spark writes to Kafka without transactions",
+    "segment_header": "Spark has no segments",
     "timeout": _KAFKA_SOURCE["timeout"],
     "client": _KAFKA_SOURCE["client"],
 }

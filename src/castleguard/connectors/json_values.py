@@ -1,4 +1,4 @@
-"""JSON values as text, and columns as JSON: the same rules for files and for messages.
+"""JSON values as text: the same rules for files and for messages.
 
 A number keeps its digits (12.0 and 12 are both "12"), whether a whole column was parsed at once or one value alone.
 """
@@ -22,7 +22,8 @@ _SHORT = 15  # decimal digits that every float64 keeps
 _LONGEST = 100  # maximum number of digits of a number written without an exponent
 MARK = "\x01"  # first character of a string that was a number
 _MEMBER = re.compile(rb":([ \t]*)(-?[0-9][0-9.eE+-]*)(?=[ \t\r]*[,}])")
-_PLAIN = r"^-?(0|[1-9][0-9]*|(0\.[0-9]?|[1-9][0-9]*\.)([0-9]*[1-9]))$"
+# Numbers that stay as written: no zeros at the end, and below 1e-6 or from 1e10 on a float has an exponent.
+AS_WRITTEN = r"^(0|-?[1-9][0-9]*|-?0\.0{0,5}[1-9]([0-9]*[1-9])?|-?[1-9][0-9]{0,9}\.[0-9]*[1-9])$"
 _RUNS = bytes(ord("0") if byte in b"0123456789." else ord(" ") for byte in range(256))
 _EXPONENTS = bytes(
     {**dict.fromkeys(b"0123456789.", 0x30), **dict.fromkeys(b"eE", 0x65), **dict.fromkeys(b"+-", 0x2B)}.get(byte, 0x20)
@@ -121,7 +122,7 @@ def unquote_numbers(column: pa.ChunkedArray) -> Any:
         return column
     text = pc.replace_substring_regex(column, f"^{MARK}", "")
     # Plain digits stay, except those that a float would spell with an exponent.
-    unusual = pc.and_(marked, pc.invert(pc.match_substring_regex(text, _PLAIN))).fill_null(False)
+    unusual = pc.and_(marked, pc.invert(pc.match_substring_regex(text, AS_WRITTEN))).fill_null(False)
     if not pc.any(unusual).as_py():
         return text
     found = text.filter(unusual).combine_chunks()
@@ -169,29 +170,3 @@ def exact_columns(
     else:
         columns = [as_exact_text(table[name]) for name in names]
     return None if any(column is None for column in columns) else columns
-
-
-def render_objects(table: pa.Table, end: str = "") -> Any:
-    """Every row as a JSON object followed by `end`: numbers as numbers, dates and times as ISO strings, NaN as null.
-
-    The columns must not be nested, and the table must not be empty.
-    """
-    pieces: list[Any] = []
-    for number, name in enumerate(table.column_names):
-        pieces += [("," if number else "{") + json.dumps(name) + ":", _as_json(table[name])]
-    return pc.binary_join_element_wise(*pieces, "}" + end, "")
-
-
-def _as_json(column: pa.ChunkedArray) -> Any:
-    """A column as JSON texts, without nulls."""
-    kind = column.type
-    if pa.types.is_floating(kind):
-        text = as_text(pc.if_else(pc.is_finite(column), column, None))
-    elif pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
-        text = as_text(column)
-    else:
-        texts = as_text(column)
-        encoded = (texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts).dictionary_encode()
-        labels = [json.dumps(label, ensure_ascii=False) for label in encoded.dictionary.to_pylist()]
-        text = pa.array(labels, pa.string()).take(encoded.indices)
-    return pc.fill_null(text, "null")

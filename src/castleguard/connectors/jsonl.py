@@ -19,18 +19,20 @@ from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.holding import check_held, text_holds
+from castleguard.connectors.json_rows import render_messages, render_objects
+from castleguard.connectors.json_template import FEWEST, read_alike
 from castleguard.connectors.json_values import (
     MANY_BRACKETS,
     exact_columns,
     may_be_deep,
     parse_object,
-    render_objects,
     value_as_text,
 )
 from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
 from castleguard.connectors.payloads import Payloads, read_lines
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, chunks_of, count_byte, is_utf8
 
+_SLICE_LINES = 3000  # parsed together: more leave the cache, fewer cost calls
 _GUESS_LINES = 16  # lines used to guess the types of a block; a wrong guess only costs time
 
 
@@ -59,6 +61,11 @@ class JsonlReader(LineReader):
 
     def _parse(self, block: bytes) -> pa.Table | None:
         """All lines of a block at once, with the types of the block before; None to go line by line."""
+        if self._checked:  # else the keys of the first block are still to be compared with the schema
+            body = block[:-1] if block.endswith(b"\n") else block
+            alike = read_alike(body, count_byte(body, b"\n") + 1, self._schema.names)
+            if alike is not None:
+                return pa.table(alike, schema=self._schema)
         lines = _count_objects(block)
         if lines is None:
             return None
@@ -125,8 +132,22 @@ class JsonLines:
 
     def many(self, lines: Sequence[bytes]) -> pa.Table | None:
         """All lines at once; None if that is not safe."""
+        tables: list[pa.Table] = []
+        for start in range(0, len(lines), _SLICE_LINES):
+            table = self._slice(lines[start : start + _SLICE_LINES])
+            if table is None:
+                return None
+            tables.append(table)
+        return pa.concat_tables(tables) if tables else None
+
+    def _slice(self, lines: Sequence[bytes]) -> pa.Table | None:
         block = b"\n".join(lines)
-        if block.count(b"\n") != len(lines) - 1 or _count_objects(block) != len(lines) or not is_utf8(block):
+        if count_byte(block, b"\n") != len(lines) - 1:
+            return None
+        alike = read_alike(block, len(lines), self.schema.names) if len(lines) >= FEWEST else None
+        if alike is not None:
+            return pa.table(alike, schema=self.schema)
+        if _count_objects(block) != len(lines) or not is_utf8(block):
             return None
         types = self._guess_types(lines)
         table = None if types is None else _read_block(block, types)
@@ -236,7 +257,7 @@ def _read_messages(payloads: Sequence[bytes], columns: Sequence[str], _order: Se
 
 def _write_messages(table: pa.Table, _options: CsvOutput, _rows: int) -> list[bytes]:
     check_held(table.schema, "jsonl", "messages")
-    return list(render_objects(table).cast(pa.large_binary()).to_pylist()) if table.num_rows else []
+    return render_messages(table) if table.num_rows else []
 
 
 CODEC = Codec(

@@ -59,3 +59,12 @@ def test_decimal_numbers_of_messages_are_parsed_at_once() -> None:
     table = JsonLines(["a"]).many([b'{"a": 1.5}', b'{"a": 2}', b'{"a": 12.0}', b'{"a": null}'])
     assert table is not None
     assert table.column(0).to_pylist() == ["1.5", "2", "12", None]
+
+
+@pytest.mark.parametrize("number", ["99999999999999.9", "10000000000.5", "0.0000001", "-0", "-0.0"])
+def test_number_beside_a_long_one_is_spelled_as_alone(number: str) -> None:
+    format = JsonLines(["a"])
+    alone = format.one(b'{"a": %s}' % number.encode())
+    table = format.many([b'{"a": 0.12345678901234567890}', b'{"a": %s}' % number.encode()])
+    assert table is not None
+    assert table.column(0).to_pylist()[1:] == list(alone)

@@ -15,7 +15,7 @@ from castleguard.connectors import kafka
 from castleguard.connectors.base import Read, Source
 from castleguard.connectors.csv_options import CsvOutput
 from castleguard.connectors.formulas import Formulas
-from castleguard.connectors.kafka import kafka_sink
+from castleguard.connectors.kafka import kafka_sink, kafka_source
 from castleguard.connectors.kafka.kafka_options import KafkaSinkOptions, KafkaSourceOptions, Sasl, Tls
 from castleguard.connectors.kafka.kafka_sink import KafkaSink
 from castleguard.connectors.payloads import write_payloads
@@ -108,6 +108,11 @@ def test_client_section_cannot_override_exactly_once(name: str) -> None:
 
 def test_other_client_settings_are_passed_on() -> None:
     assert source_options(client={"fetch.min.bytes": 5}).reader_settings()["fetch.min.bytes"] == 5
+    assert sink_options(client={"linger.ms": 5}).writer_settings()["linger.ms"] == 5
+
+
+def test_messages_have_no_segment_header_unless_asked_for() -> None:
+    assert sink_options().segment_header is False
 
 
 @pytest.mark.parametrize(
@@ -257,16 +262,44 @@ def rows(*numbers: int) -> list[bytes]:
     return [json.dumps({"n": number}).encode() for number in numbers]
 
 
-def test_rows_arrive_in_order_and_a_position_restores(cluster: MockCluster) -> None:
-    cluster.write("order", rows(*range(100)), 2)
-    with closing(open_on(cluster, "order", batch_messages=30)) as source:
+@pytest.mark.parametrize("taken", [500, 30, 7, 1])
+def test_rows_arrive_in_order_and_a_position_restores(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch, taken: int
+) -> None:
+    monkeypatch.setattr(kafka_source, "_TAKEN", taken)
+    topic = f"order-{taken}"
+    cluster.write(topic, rows(*range(100)), 2)
+    with closing(open_on(cluster, topic, batch_messages=30)) as source:
         first = read_until(source, 1)
+        assert first[0].rows.num_rows <= 30
         position = source.position()
-    with closing(open_on(cluster, "order", position=position)) as source:
+    with closing(open_on(cluster, topic, position=position)) as source:
         second = read_until(source, 100 - first[0].rows.num_rows)
-        assert second[0].place(0) == f"order[2] offset {first[0].rows.num_rows}"
+        assert second[0].place(0) == f"{topic}[2] offset {first[0].rows.num_rows}"
         assert source.position() == {"0": 0, "1": 0, "2": 100, "3": 0}
     assert values(first) + values(second) == [str(number) for number in range(100)]
+
+
+def test_read_takes_whatever_has_arrived_up_to_a_batch(cluster: MockCluster) -> None:
+    cluster.write("many", rows(*range(3000)), 1)
+    with closing(open_on(cluster, "many", batch_messages=1201)) as source:
+        reads = read_until(source, 3000)
+    assert max(read.rows.num_rows for read in reads) > 1
+    assert all(read.rows.num_rows <= 1201 for read in reads)
+    assert values(reads) == [str(number) for number in range(3000)]
+    assert [read.place(0) for read in reads] == [f"many[1] offset {read.rows.column(0)[0]}" for read in reads]
+
+
+def test_interrupted_read_leaves_the_position(cluster: MockCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    cluster.write("interrupted", rows(*range(5)))
+    with closing(open_on(cluster, "interrupted")) as source:
+        monkeypatch.setattr(kafka_source, "read_payloads", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            source.read(PATIENCE)
+        assert source.position() == {"0": 0, "1": 0, "2": 0, "3": 0}
 
 
 def test_bad_messages_and_tombstones_do_not_stop_the_others(cluster: MockCluster) -> None:

@@ -151,6 +151,8 @@ class KafkaSinkOptions(Cluster):
     """Identity of the producer. No other job may use it: a later producer fences an earlier one."""
     transaction_timeout: float = 60.0
     """Seconds after which the brokers abort an incomplete segment."""
+    segment_header: bool = False
+    """Whether every message has the header `castleguard-segment`, the number of its segment."""
     csv: CsvOutput = field(default=DEFAULT, metadata={"identity": True})
     """Options of CSV output."""
 
@@ -173,6 +175,8 @@ class KafkaSinkOptions(Cluster):
         if not self.transactional_id:
             raise ConfigError("a kafka sink needs a transactional_id: a name that no other job has")
         return {
+            # Fuller requests take less work. No delivery waits for it: a commit sends what is left at once.
+            "linger.ms": 200,
             **self.settings(),
             "transactional.id": self.transactional_id,
             "transaction.timeout.ms": round(1000 * self.transaction_timeout),

@@ -138,13 +138,14 @@ class KafkaSink:
         """
         assert self._producer is not None
         produce, topic = self._producer.produce, self._options.topic
-        headers: Any = [(SEGMENT_HEADER, str(number).encode())]
+        headers: Any = [(SEGMENT_HEADER, str(number).encode())] if self._options.segment_header else None
         moment = int(time.time() * 1000)
         full_until = time.monotonic() + self._options.timeout
         for message, key in zip(messages, keys, strict=True):
             while True:
                 try:
-                    produce(topic, message, key, headers=headers, timestamp=moment)
+                    # By position (key, partition, two callbacks, timestamp, headers): names take as long as the rest.
+                    produce(topic, message, key, -1, None, None, moment, headers)
                     break
                 except BufferError as exc:
                     if self._producer.poll(0.1):

@@ -6,7 +6,8 @@ monitoring only. It reads only committed messages.
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,22 @@ if TYPE_CHECKING:
 
 PARTITIONS_EVERY = 30.0  # seconds between two searches for new partitions
 _TOMBSTONE = "it has no value (a tombstone)"
+# Messages taken from the client at once. More of its objects alive than Python's garbage collector tolerates (700)
+# make it search for cycles again and again: 10,000 at once cost four times as much.
+_TAKEN = 500
+
+
+@dataclass
+class _Arrived:
+    """The messages of one read, field by field."""
+
+    values: list[bytes | None] = field(default_factory=list)
+    partitions: list[int] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    keys: list[bytes | None] = field(default_factory=list)
+    """Empty unless keys are read."""
+    next: dict[int, int] = field(default_factory=dict)
+    """The next offset of every partition that they came from."""
 
 
 class KafkaSource:
@@ -58,9 +75,11 @@ class KafkaSource:
         self._connect()
         if self._partition_error is not None:  # arrived together with the messages of the last read
             raise self._failure()
-        messages = self._consume(timeout)
-        if messages:
-            return self._read(messages)
+        arrived = self._consume(timeout)
+        read = self._read(arrived) if arrived.values else None
+        self._next |= arrived.next  # last: a read that is interrupted has returned no rows
+        if read is not None:
+            return read
         if self._partition_error is not None:
             raise self._failure()
         if self._health.down:
@@ -137,53 +156,77 @@ class KafkaSource:
             return known
         return high if self._first_start and not self._assigned and self._options.start == "end" else low
 
-    def _consume(self, timeout: float) -> "list[Message]":
-        """Messages; the ends and errors of partitions are recorded."""
-        assert self._consumer is not None
+    def _consume(self, timeout: float) -> _Arrived:
+        """Up to a batch of messages; the ends and errors of partitions are recorded."""
         deadline = time.monotonic() + timeout
+        arrived = _Arrived()
         while True:
-            arrived = self._consumer.consume(self._options.batch_messages, timeout=0)
-            if not arrived and self._partition_error is None:
-                # Waiting for a whole batch would delay the first of its messages.
-                arrived = self._consumer.consume(1, timeout=max(deadline - time.monotonic(), 0))
-                if arrived and self._options.batch_messages > 1:
-                    arrived += self._consumer.consume(self._options.batch_messages - 1, timeout=0)
-            messages = [message for message in arrived if message.error() is None or self._record(message)]
-            if messages or self._partition_error is not None or time.monotonic() >= deadline:
-                return messages
+            most = self._options.batch_messages
+            found = self._take(arrived, most, 0)
+            # Waiting for a whole batch would delay the first of its messages.
+            if not found and self._take(arrived, 1, max(deadline - time.monotonic(), 0)):
+                self._take(arrived, most - 1, 0)
+            if arrived.values or self._partition_error is not None or time.monotonic() >= deadline:
+                return arrived
 
-    def _record(self, message: "Message") -> bool:
-        """Record the end or the error of a partition; False, so that it is not taken for a message."""
-        error, partition, offset = message.error(), message.partition(), message.offset()
+    def _take(self, arrived: _Arrived, most: int, timeout: float) -> bool:
+        """Take up to `most` messages and events that have arrived; whether there were any."""
+        assert self._consumer is not None
+        left = most
+        while left > 0 and self._partition_error is None:
+            asked = min(left, _TAKEN)
+            messages = self._consumer.consume(asked, timeout=timeout)
+            self._add(arrived, messages)
+            left -= len(messages)
+            if len(messages) < asked:
+                break
+        return left < most
+
+    def _add(self, arrived: _Arrived, messages: "list[Message]") -> None:
+        """Note the messages, and where they end."""
+        kind = self._kafka.Message  # its methods are called by `map`, because a call per message and field counts
+        errors = map(kind.error, messages)
+        events = [message for message, error in zip(messages, errors, strict=True) if error is not None]
+        if events:
+            messages = [message for message in messages if message.error() is None]
+        partitions, offsets = list(map(kind.partition, messages)), list(map(kind.offset, messages))
+        arrived.partitions += partitions
+        arrived.offsets += offsets
+        arrived.values += map(kind.value, messages)
+        if self._options.key_column is not None:
+            arrived.keys += map(kind.key, messages)
+        latest = dict(zip(partitions, offsets, strict=True))  # offsets of a partition ascend
+        arrived.next |= {partition: offset + 1 for partition, offset in latest.items()}
+        for event in events:
+            self._record(arrived, event)
+
+    def _record(self, arrived: _Arrived, event: "Message") -> None:
+        """Record the end or the error of a partition."""
+        error, partition, offset = event.error(), event.partition(), event.offset()
         assert error is not None
         if error.code() != error._PARTITION_EOF:
             self._partition_error, self._error_partition = error, -1 if partition is None else partition
         elif partition in self._next and offset is not None and offset >= 0:
             # Everything before the end has been read or is not for us: aborted, or a transaction marker.
-            self._next[partition] = max(self._next[partition], offset)
+            arrived.next[partition] = max(arrived.next.get(partition, self._next[partition]), offset)
             self._health.well()
-        return False
 
-    def _read(self, messages: "list[Message]") -> Read:
+    def _read(self, arrived: _Arrived) -> Read:
         self._health.well()
-        topic = self._options.topic
-        partitions = [message.partition() or 0 for message in messages]
-        offsets = [message.offset() or 0 for message in messages]
-        self._next |= {partition: offset + 1 for partition, offset in zip(partitions, offsets, strict=True)}
+        topic, values, partitions, offsets = self._options.topic, arrived.values, arrived.partitions, arrived.offsets
 
         def place_of(number: int) -> str:
             return f"{topic}[{partitions[number]}] offset {offsets[number]}"
 
-        values = [message.value() for message in messages]
-        full = np.array([number for number, value in enumerate(values) if value is not None], np.int64)
-        payloads = [value for value in values if value is not None]
+        empty = [number for number, value in enumerate(values) if value is None]
+        payloads = [value for value in values if value is not None] if empty else cast(list[bytes], values)
         found = read_payloads(self._options.format, payloads, self._payload_columns, self._options.columns)
+        full = np.delete(np.arange(len(values)), empty)  # the messages with a value
         bad = [(int(full[one.place]), one.reason, one.raw) for one in found.bad]
-        if len(payloads) < len(values):
-            bad += [(number, _TOMBSTONE, b"") for number, value in enumerate(values) if value is None]
+        bad += [(number, _TOMBSTONE, b"") for number in empty]
         rows, message_of = found.rows, full[found.message]
         if self._options.key_column is not None:
-            rows, message_of, unreadable = self._with_keys(rows, message_of, [message.key() for message in messages])
+            rows, message_of, unreadable = self._with_keys(rows, message_of, arrived.keys)
             bad += [(number, "its key is not UTF-8", values[number] or b"") for number in unreadable]
         in_order = sorted(bad, key=lambda one: one[0])
         return Read(
