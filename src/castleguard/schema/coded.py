@@ -41,7 +41,10 @@ class CodedRows(NamedTuple):
 
     def take(self, rows: slice | NDArray[np.int64]) -> "CodedRows":
         """Select rows."""
-        return CodedRows(self.quasi[rows], self.person[rows], self.sensitive[rows], self.to_root[rows])
+        if isinstance(rows, slice):
+            return CodedRows(*(array[rows] for array in self))
+        # Several times as fast as indexing where a row has several columns.
+        return CodedRows(*(array.take(rows, axis=0) for array in self))
 
     def __repr__(self) -> str:
         """Number of rows, never their values."""
