@@ -1,7 +1,8 @@
 """Read plain decimal numbers from text, and find the grid cells of numbers.
 
-Text of up to 15 digits, with a minus or a point, is a whole number divided by a power of ten, both exact as float64: one
-division rounds it to the nearest float64, as any correct parser does. Other text is marked as odd, for a full parser.
+Text of up to 15 digits, with a minus or a point, is a whole number divided by a power of ten. Both are exact as
+float64, so one division rounds to the nearest float64, as any correct parser does. Other text is marked as odd, for a
+full parser.
 """
 
 import numpy as np
