@@ -15,7 +15,7 @@ Flags = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
 MOST_DIGITS = 15  # below 2^53
-POWERS = 10.0 ** np.arange(MOST_DIGITS + 1)
+POWERS: Floats = np.float64(10.0) ** np.arange(MOST_DIGITS + 1)
 WORD = 8  # bytes
 
 _ZERO, _NINE, _MINUS, _POINT = 0x30, 0x39, 0x2D, 0x2E
@@ -52,7 +52,7 @@ def _read_long(data: NDArray[np.uint8], at: Int, stop: Int, powers: Floats) -> f
     """A plain number without its sign, digit by digit; -1 for other text."""
     if at >= stop or stop - at > MOST_DIGITS + 1 or data[at] == _POINT or data[stop - 1] == _POINT:
         return -1.0
-    digits, whole, point = 0, 0, stop - 1
+    digits, whole, point = 0, np.int64(0), stop - 1
     for place in range(at, stop):
         byte = np.int64(data[place])
         if _ZERO <= byte <= _NINE:
@@ -99,9 +99,9 @@ def find_cells(edges: Floats, values: Floats, cells: Ints) -> None:
         value = values[row]
         # All edges but the last are evenly spaced: the guess is off by rounding at most.
         guess = (value - edges[0]) * scale
-        cell = 0
+        cell = np.int64(0)
         if guess >= last:
-            cell = last
+            cell = np.int64(last)
         elif guess > 0.0:
             cell = np.int64(guess)
         while cell > 0 and value < edges[cell]:

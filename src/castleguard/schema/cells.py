@@ -12,7 +12,6 @@ compiled code. Paper mode publishes closed intervals of values and has no cells.
 import numpy as np
 from numpy.typing import NDArray
 
-from castleguard.kernels.number_scan import find_cells
 from castleguard.schema.grid import Edges, resolution
 
 Cells = NDArray[np.int64]
@@ -30,16 +29,15 @@ def cells_of(edges: Edges, values: Values) -> Cells:
     last = cell_count(edges) - 1
     if last == 0:
         return np.zeros(values.shape, dtype=np.int64)
-    found = np.empty(values.size, dtype=np.int64)
-    find_cells(read_only(edges), read_only(values.ravel()), found)
-    return found.reshape(values.shape)
-
-
-def read_only(values: Values) -> Values:
-    """A read-only view: kernels are compiled once per kind of array, and columns of Arrow are read-only."""
-    view = values.view()
-    view.flags.writeable = False
-    return view
+    # All edges but the last are evenly spaced, so a guess by division is fast and wrong by rounding at most.
+    places = (values - edges[0]) * (1.0 / (edges[1] - edges[0]))
+    found: Cells = np.clip(places, 0, last, out=places).astype(np.int64)
+    found -= (values < edges[found]) & (found > 0)
+    found += (values >= edges[found + 1]) & (found < last)
+    wrong = np.flatnonzero((values < edges[found]) & (found > 0) | (values >= edges[found + 1]) & (found < last))
+    if wrong.size:
+        found[wrong] = np.clip(np.searchsorted(edges, values[wrong], side="right") - 1, 0, last)
+    return found
 
 
 def cell_starts(edges: Edges, values: Values) -> Values:
@@ -48,7 +46,7 @@ def cell_starts(edges: Edges, values: Values) -> Values:
     >>> cell_starts(np.array([0.0, 10.0, 20.0]), np.array([0.0, 9.5, 10.0, 20.0])).tolist()
     [0.0, 0.0, 10.0, 10.0]
     """
-    return edges.take(cells_of(edges, values))
+    return edges[cells_of(edges, values)]
 
 
 def cell_ends(edges: Edges, cells: Cells) -> Values:

@@ -42,9 +42,10 @@ class CodedRows(NamedTuple):
     def take(self, rows: slice | NDArray[np.int64]) -> "CodedRows":
         """Select rows."""
         if isinstance(rows, slice):
-            return CodedRows(*(array[rows] for array in self))
-        # Several times as fast as indexing where a row has several columns.
-        return CodedRows(*(array.take(rows, axis=0) for array in self))
+            return CodedRows(self.quasi[rows], self.person[rows], self.sensitive[rows], self.to_root[rows])
+        # Several times as fast as an index where a row has several columns.
+        quasi, sensitive = self.quasi.take(rows, axis=0), self.sensitive.take(rows, axis=0)
+        return CodedRows(quasi, self.person[rows], sensitive, self.to_root[rows])
 
     def __repr__(self) -> str:
         """Number of rows, never their values."""
