@@ -34,7 +34,7 @@ class Decided(NamedTuple):
     """The first position that stays pending."""
     longest_wait: int
     sensitive: SensitiveCodes | None = None
-    """Of the rows that arrived; None if none did."""
+    """Codes of the rows that arrived; None if none did."""
     present: NDArray[np.bool_] | None = None
     """Flags of the rows that can be published; None: all."""
 
