@@ -21,17 +21,14 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import csv
 from rich.console import Console
 from rich.table import Table
 
 import castleguard as cg
-from benchmarks import adult, jobs, noise
+from benchmarks import adult, file_copies, jobs, noise
 from castleguard.algorithms.castle.engine import CastleEngine
 from castleguard.algorithms.policy import Policy
 from castleguard.algorithms.stages import make_keys
-from castleguard.connectors.formats import open_reader, open_writer
-from castleguard.conversion import convert
 from castleguard.schema.coded import CodedRows
 
 BATCH = 16_384
@@ -197,32 +194,18 @@ def bench_scaling(bench: Bench) -> None:
         bench.add("cost per row", f"delay {delay}", 1e9 / rate, "ns")
 
 
-def bench_csv(bench: Bench, folder: Path) -> None:
-    """CSV to CSV, everything included, beside pyarrow copying the same file."""
-    table = adult.load(bench.rows).select(["pid", *adult.NUMERIC])
-    schema = adult.schema(table)
-    source, target = folder / "in.csv", folder / "out.csv"
-    csv.write_csv(table, source)
-
-    def copy() -> None:
-        with (
-            csv.open_csv(source, read_options=csv.ReadOptions(use_threads=False)) as reader,
-            csv.CSVWriter(folder / "copy.csv", reader.schema) as writer,
-        ):
-            for batch in reader:
-                writer.write_batch(batch)
-
-    def anonymise() -> None:
-        stream = cg.Anonymiser(schema, cg.Castle(k=100, delay=10_000))
-        convert(open_reader(source, schema.columns), stream, open_writer(target))
-        target.unlink()
-
-    anonymise()
-    copying = bench.rate(bench.rows, copy)
-    whole = bench.rate(bench.rows, anonymise)
-    bench.add("CSV to CSV", "pyarrow copies", copying, "rows/s")
-    bench.add("CSV to CSV", "castleguard, k=100, delay=10000", whole, "rows/s")
-    bench.add("CSV to CSV", "castleguard against the copy", whole / copying, "", 1 / 3)
+def bench_files(bench: Bench, folder: Path) -> None:
+    """File to file, everything included, beside pyarrow copying the same file; and how much a second core gains."""
+    schema = file_copies.prepare(bench.rows, folder)
+    for format in file_copies.FORMATS:
+        group = f"{format} to {format}"
+        copying, whole = file_copies.compare(format, folder, schema, bench.repeats)
+        bench.add(group, "pyarrow copies", bench.rows / copying, "rows/s")
+        bench.add(group, "castleguard, k=100, delay=10000", bench.rows / whole, "rows/s")
+        bench.add(group, "castleguard against the copy", copying / whole, "", 0.4 if format == "csv" else None)
+        gain = file_copies.speedup(format, folder, schema, bench.repeats)
+        if gain is not None:
+            bench.add(group, "wall time on one core against two", gain, "", 1 / 0.65 if format == "csv" else None)
 
 
 def bench_jobs(bench: Bench) -> None:
@@ -330,7 +313,7 @@ def main() -> None:
         bench_doca(bench)
         for name, value in noise.measure(repeats=bench.repeats).items():
             bench.add("samplers", name, value, "/s", 4e6 if name.startswith("discrete Laplace") else None)
-        bench_csv(bench, Path(folder))
+        bench_files(bench, Path(folder))
         bench_jobs(bench)
         bench_kafka(bench)
         bench_scaling(bench)

@@ -1,15 +1,18 @@
 """Anonymisation of a finite input: a table or a file. `job.py` runs streams with positions and checkpoints."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import closing
 
 import pyarrow as pa
 
 from castleguard.algorithms.policy import Policy
 from castleguard.connectors.base import Reader, Writer
+from castleguard.pipeline import ahead, follow
 from castleguard.release.encode import Numbers
 from castleguard.schema.roles import Schema
 from castleguard.schema.table import to_table
 from castleguard.stream import Anonymiser
+from castleguard.workers import cores
 
 
 def anonymise(
@@ -21,6 +24,7 @@ def anonymise(
     `Anonymiser.push` can only use that of the first.
     """
     stream = Anonymiser(schema, policy, seed=seed, numbers=numbers)
+    stream.parallel = cores() > 1
     pushed = stream.push(to_table(table, schema.columns, person=schema.person), now=0.0)
     finished = stream.finish()
     return pa.concat_tables([pushed.cast(finished.schema), finished])
@@ -39,12 +43,26 @@ def convert(
     `now`: the arrival time of all rows, for a policy that counts seconds. `progress` is called after every batch with
     its number of rows. On any error or interruption the writer is aborted: its output is complete or absent.
     """
+    stream.parallel = cores() > 1
+    # Reading a pipe can block for ever, and a blocked thread cannot be ended.
+    threads = stream.parallel and reader.fraction() is not None
+
+    def released() -> Generator[pa.Table]:
+        batches = ahead(map(stream.prepare, reader)) if threads else (batch for batch in reader)
+        with closing(batches):
+            for batch in batches:
+                yield stream.push(batch, now)
+                if progress is not None:
+                    progress(batch.num_rows)
+        yield stream.finish(warn=False)  # the caller warns: it also knows the malformed lines
+
     try:
-        for batch in reader:
-            writer.write(stream.push(batch, now))
-            if progress is not None:
-                progress(batch.num_rows)
-        writer.write(stream.finish(warn=False))  # the caller warns: it also knows the malformed lines
+        with closing(released()) as tables:
+            if threads:
+                follow(writer.write, tables)
+            else:
+                for table in tables:
+                    writer.write(table)
         writer.close()
     except BaseException:
         writer.abort()

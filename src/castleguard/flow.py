@@ -13,6 +13,7 @@ from castleguard.runtime.schedule import schedule_of
 from castleguard.runtime.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
+from castleguard.workers import cores
 
 
 class Flow:
@@ -27,6 +28,7 @@ class Flow:
         self._deliverable: pa.Schema | None = None  # the columns that the sink has accepted
         self._schedule = schedule_of(stream) if observed else None
         self.time = StreamTime(clock, stream.now)
+        stream.parallel = cores() > 1
         self.segment = Segment()
 
     def patience(self, most: float) -> float:

@@ -22,13 +22,14 @@ from castleguard.carried import carry, take_over
 from castleguard.checkpoint.codec import Record, flat, grouped, pack, table_from_bytes, table_to_bytes, unpack
 from castleguard.coordination import Alone, Coordinator, StreamParts
 from castleguard.errors import UsageError
+from castleguard.pipeline import follow
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import warn_at_end
 from castleguard.release.encode import Numbers
-from castleguard.release.publisher import Publisher
+from castleguard.release.publisher import Decided, Publisher
 from castleguard.runtime.clock import advance
 from castleguard.runtime.epochs import Described, check_same_stream, counting_of, identity_of
-from castleguard.schema.batch_reader import BatchReader, GridCheck, Part
+from castleguard.schema.batch_reader import BatchReader, GridCheck, Part, Prepared
 from castleguard.schema.coded import CodedRows, Decisions
 from castleguard.schema.publishable import Unfit
 from castleguard.schema.roles import Schema
@@ -57,8 +58,8 @@ class Anonymiser:
     ) -> None:
         check_schema(schema)
         check_policy(policy)
-        self.longest_row: int | None = None
-        """Size limit of a published row in bytes of JSON; longer rows are rejected. None: no limit."""
+        self.longest_row: int | None = None  # size limit of a published row in bytes of JSON; longer ones are rejected
+        self.parallel = False  # whether the gate may check rows of a push while the engine decides later ones
         self.coordinator = coordinator or Alone()
         self._schema, self._policy, self._numbers = schema, policy, numbers or "bounds"
         self._seeded = seed is not None
@@ -87,10 +88,9 @@ class Anonymiser:
         """
         self._check_usable()
         self._now = advance(self._now, now, needed=self._policy.timed)
-        self._reader.longest_row = self.longest_row
         out: list[pa.Table] = []
         try:
-            for part in self._reader.read(batch):
+            for part in self._reader.read(batch, self.longest_row):
                 # Decoding has succeeded; from here on the state changes.
                 with self._releasing():
                     out += self._take_in(part)
@@ -100,6 +100,10 @@ class Anonymiser:
         with self._releasing():
             return self.coordinator.hand_out([table.cast(out[-1].schema) for table in out])
 
+    def prepare(self, batch: pa.RecordBatch) -> pa.RecordBatch | Prepared:
+        """Decode a batch of a finite input before it is pushed, perhaps in another thread. Take no snapshot then."""
+        return self._reader.prepare(batch, self.longest_row)
+
     def _take_in(self, part: Part) -> list[pa.Table]:
         """Pass rows through the intake, enter them into the books, and push them to the engine in slices."""
         decoded = part.decoded
@@ -108,9 +112,11 @@ class Anonymiser:
         self._tally.enter(part.rows, over_budget, sampled_out, decoded.rejected.counts, decoded.clamped)
         self._grids.look_at(decoded.sample)
         self._publisher.pending.append(rows, payload, present)
-        step = min(self.coordinator.step or _SLICE, _SLICE)
+        step = min(self.coordinator.step or _SLICE, _SLICE // 4 if self.parallel else _SLICE)
         slices = [slice(at, at + step) for at in range(0, max(rows.person.size, 1), step)]
-        return [self._push_slice(rows.take(at), None if present is None else present[at]) for at in slices]
+        decided = (self._decide(rows.take(at), None if present is None else present[at]) for at in slices)
+        parallel = self.parallel and len(slices) > 1 and self.coordinator.step is None
+        return follow(self._publish, decided) if parallel else list(map(self._publish, decided))
 
     def reject_unfit(self, unfit: Unfit | None) -> None:
         """Reject rows with sensitive or public values that the sink cannot store. Not part of the snapshot."""
@@ -122,7 +128,7 @@ class Anonymiser:
         self._now = advance(self._now, now, needed=self._policy.timed)
         with self._releasing():
             self.coordinator.turn(0, self._now)
-            return self.coordinator.hand_out([self._publish(self._engine.tick(self._now))])
+            return self.coordinator.hand_out([self._publish(self._after(self._engine.tick(self._now)))])
 
     def flush(self, *, warn: bool = True) -> pa.Table:
         """End the stream: publish every pending row that can be published; suppress the rest.
@@ -134,7 +140,7 @@ class Anonymiser:
         dropped = self._engine.pending if self.edge is not None else 0
         with self._releasing():
             self.coordinator.settle()
-            out = self.coordinator.hand_out([self._publish(self._engine.flush())])
+            out = self.coordinator.hand_out([self._publish(self._after(self._engine.flush()))])
         if warn:
             warn_at_end(self.report(), dropped=dropped)
         return out
@@ -143,8 +149,7 @@ class Anonymiser:
         """End a stream whose input is complete: advance the time to the end of the open window, then flush."""
         if self.edge is None:
             return self.flush(warn=warn)
-        ended = self.tick(self.edge)
-        flushed = self.flush(warn=warn)
+        ended, flushed = self.tick(self.edge), self.flush(warn=warn)
         return pa.concat_tables([ended.cast(flushed.schema), flushed])
 
     def drop_window(self) -> pa.Table:
@@ -152,7 +157,7 @@ class Anonymiser:
         if not self._engine.has_windows:
             raise UsageError("this policy has no window to drop: call flush instead")
         with self._releasing():
-            return self._publish(self._engine.drop())
+            return self._publish(self._after(self._engine.drop()))
 
     def report(self) -> Report:
         """Return the books of the stream. They are for the operator and must not be published."""
@@ -274,15 +279,17 @@ class Anonymiser:
         if not self._usable:
             raise UsageError("an earlier call failed and left the stream unusable: restore a snapshot taken before it")
 
-    def _push_slice(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> pa.Table:
-        """Show rows to the gate, push them to the engine, and publish the rows this releases."""
+    def _decide(self, rows: CodedRows, present: NDArray[np.bool_] | None) -> Decided:
+        """Push rows to the engine. Leaves the publisher alone: it may be busy with earlier decisions."""
         self.coordinator.turn(rows.person.size, self._now)
-        self._gate.observe(rows.sensitive, present)
-        return self._publish(self._engine.push(rows, self._now, present))
+        return self._after(self._engine.push(rows, self._now, present), rows.sensitive, present)
 
-    def _publish(self, decisions: Decisions) -> pa.Table:
+    def _after(self, decisions: Decisions, *arrived: Any) -> Decided:
+        """The engine's decisions with its present state."""
+        return Decided(decisions, self.coordinator.oldest(self._engine.oldest), self._engine.longest_wait, *arrived)
+
+    def _publish(self, decided: Decided) -> pa.Table:
         """Pass the engine's decisions through gate, order and encoder."""
-        table = self._publisher.publish(decisions, self.coordinator.oldest(self._engine.oldest))
-        self._tally.longest_wait = max(self._tally.longest_wait, self._engine.longest_wait)
-        self.coordinator.decided(decisions)
+        table = self._publisher.publish(decided)
+        self.coordinator.decided(decided.decisions)
         return table

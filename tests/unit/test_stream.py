@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import castleguard as cg
+from castleguard.algorithms.policy import Policy
 from castleguard.errors import PolicyError, SchemaError, UsageError
 
 AGE = cg.Numeric("age", lower=0, upper=100, step=5)
@@ -436,3 +437,49 @@ def test_counts_are_taken_over_only_before_the_first_row() -> None:
     second.push([{"pid": 1, "age": 50}])
     with pytest.raises(UsageError, match="rows have already arrived"):
         second.take_over(carried)
+
+
+# -- threads -----------------------------------------------------------------------------------------------------------
+
+KINDS = ["x", "y", "z"]
+POLICIES: dict[str, Policy] = {
+    "castle": cg.Castle(k=3, delay=50),
+    "castle in input order": cg.Castle(k=3, delay=50, order="input"),
+    "castle, t-closeness": cg.Castle(k=3, delay=50, closeness=cg.Closeness(t=0.4)),
+    "castle, entropy": cg.Castle(k=3, l=2, delay=50, diversity="entropy"),
+    "castleguard": cg.Castleguard(k=3, delay=50, epsilon=8.0),
+    "citadel": cg.Citadel(k=3, l=2, delay=50, diversity="entropy"),
+    "sdgs": cg.Sdgs(k=3, sample_rate=0.5, epsilon=1.0, window=60, window_unit="rows"),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_gate_in_a_second_thread_publishes_the_same_rows_and_leaves_the_same_state(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = cg.Schema(person="pid", quasi_identifiers=[AGE], sensitive=[cg.Sensitive("job", values=KINDS)])
+    random = np.random.default_rng(1)
+    ages, jobs = random.integers(0, 100, 600), random.choice(KINDS, 600)
+    table = pa.table({"pid": np.arange(600), "age": ages, "job": jobs})
+    published, states = [], []
+    for parallel in (False, True):
+        monkeypatch.setattr("castleguard.stream._SLICE", 40 * (4 if parallel else 1))  # the same slices
+        stream = cg.Anonymiser(schema, POLICIES[name], seed=1)
+        stream.parallel = parallel
+        rows = stream.push(table)
+        states.append(stream.snapshot())
+        published.append((rows, stream.flush(warn=False), stream.report()))
+    assert published[0] == published[1]
+    assert states[0] == states[1]
+    assert published[0][2].published
+
+
+def test_failure_of_the_gate_in_a_second_thread_makes_the_stream_unusable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("castleguard.stream._SLICE", 16)
+    stream = started()
+    stream.parallel = True
+    monkeypatch.setattr(stream._gate, "check", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        stream.push([row(number) for number in range(100)])
+    with pytest.raises(UsageError, match="unusable"):
+        stream.push([row(101)])

@@ -33,7 +33,8 @@ class Engine(Protocol):
         """Accept rows that arrive at `now` seconds, and decide all rows that become due. `rows` may be empty.
 
         A row that is not `present` was left out by an earlier stage (sampled out, over budget): it gets a position and
-        advances the arrival count, and is never decided.
+        advances the arrival count, and is never decided. The arrays of the decisions are new: another thread reads
+        them during later calls.
         """
         ...
 

@@ -8,7 +8,7 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,16 @@ from castleguard.connectors.formulas import escape, escape_names, formulas_in, i
 from castleguard.connectors.holding import check_held, text_holds
 from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
 from castleguard.connectors.payloads import Payloads, read_lines
-from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long
+from castleguard.connectors.repeated_rows import Repeated, find_repeated
+from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long, text_bytes
 from castleguard.errors import InputError, OutputError
 
 # Arrow's parser would replace the signal handlers of the process during each call. A signal that arrives as a call ends
 # is lost then, and a job that is told to stop goes on. Blocks are small: their parsing need not be interruptible.
 pa.enable_signal_handlers(False)
 
+_SPECIAL = np.zeros(256, np.bool_)  # bytes of texts that need quotes
+_SPECIAL[list(b'",\r\n')] = True
 _REPLACED = "\ufffd"  # stands for a byte that is not UTF-8
 
 
@@ -263,14 +266,33 @@ def header(names: Sequence[str], options: CsvOutput = DEFAULT) -> bytes:
 
 def render(table: pa.Table, options: CsvOutput = DEFAULT) -> pa.Buffer:
     """The rows as lines; CSV must be able to hold the columns."""
+    repeated = find_repeated(table)
+    if repeated is not None:
+        return text_bytes(_looked_up(table, options, repeated))
     texts = pa.table(_as_texts(table, options), names=table.column_names)
     out = pa.BufferOutputStream()
     style = pacsv.WriteOptions(include_header=False, batch_size=max(table.num_rows, 1), quoting_style="none")
     try:
         pacsv.write_csv(texts, out, style)
     except pa.ArrowInvalid:  # a text contains a comma, a quote or a line end
-        return pa.py_buffer("".join(f"{line}\n" for line in _join(texts.columns).to_pylist()).encode())
+        return text_bytes(_ended(_join(texts.columns)))
     return out.getvalue()
+
+
+def _looked_up(table: pa.Table, options: CsvOutput, repeated: Repeated) -> Any:
+    """Lines with their ends. Neighbouring columns whose rows repeat are rendered for the distinct rows only."""
+    distinct, last = repeated.distinct(table), table.num_columns - 1
+    pieces = []
+    for repeats, run in groupby(range(table.num_columns), key=repeated.columns.__contains__):
+        places = list(run)
+        texts = _join(_as_texts((distinct if repeats else table).select(places), options))
+        texts = _ended(texts) if places[-1] == last else texts
+        pieces.append(repeated.spread(texts) if repeats else texts)
+    return pieces[0] if len(pieces) == 1 else pc.binary_join_element_wise(*pieces, long(","))
+
+
+def _ended(lines: Any) -> Any:
+    return pc.binary_join_element_wise(lines, long("\n"), long(""))
 
 
 def _as_texts(table: pa.Table, options: CsvOutput) -> list[Any]:
@@ -295,11 +317,14 @@ def _join(texts: Sequence[Any], *, quote_empty: bool = False) -> Any:
 
     A value must look the same in every part: readers distinguish groups by the published text.
     """
-    return pc.binary_join_element_wise(*(_quoted(text, empty=quote_empty) for text in texts), long(","))
+    quoted = [_quoted(text, empty=quote_empty) for text in texts]
+    return quoted[0] if len(quoted) == 1 else pc.binary_join_element_wise(*quoted, long(","))
 
 
 def _quoted(column: Any, *, empty: bool) -> Any:
     text = pc.fill_null(as_long_text(column), "")
+    if not empty and not _SPECIAL[np.frombuffer(text_bytes(text), np.uint8)].any():
+        return text
     special = pc.match_substring_regex(text, '[",\\r\\n]')
     if empty:
         special = pc.or_(special, pc.equal(text, ""))

@@ -6,7 +6,7 @@ needs no byte position, which compressed files and quoted line ends do not have.
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -15,6 +15,8 @@ import pyarrow as pa
 from castleguard.connectors.bad_lines import BadLine, KeepsBadLines
 from castleguard.connectors.base import BadRow, Read, Reader
 from castleguard.errors import CastleguardError, InputError
+from castleguard.pipeline import ahead
+from castleguard.workers import cores
 
 HEAD_BYTES = 1 << 16
 
@@ -33,6 +35,16 @@ class Mark(NamedTuple):
     """Hash of its beginning, which distinguishes files of the same name."""
 
 
+class _Piece(NamedTuple):
+    """A step of a reader."""
+
+    batch: pa.RecordBatch | None
+    """None at the end of the file."""
+    bad: list[BadLine]
+    end: int
+    """Bytes of the file before the step: more may not have been read."""
+
+
 class ResumableFile:
     """The rows of one file from a mark on."""
 
@@ -49,7 +61,7 @@ class ResumableFile:
         self._bad_to_skip = self._bad
         self._error: CastleguardError | None = None
         self._reader = open_reader(path)
-        self._batches: Iterator[pa.RecordBatch] = iter(self._reader)
+        self._pieces = ahead(self._read_pieces()) if cores() > 1 else self._read_pieces()
 
     def mark(self) -> Mark | None:
         """Position after the rows handed out; None if there are none yet."""
@@ -77,30 +89,38 @@ class ResumableFile:
 
     def close(self) -> None:
         """Close the file. May be called twice."""
+        self._pieces.close()
         self._reader.close()
 
     def _read(self) -> Read | None:
-        while True:
-            end = _size(self._path)  # before the last read: bytes beyond this size may not have been read
-            found = next(self._batches, None)
-            if found is None:
-                self._end = max(self._size, end)
+        for piece in self._pieces:
+            if piece.batch is None:
+                self._end = max(self._size, piece.end)
                 break
-            batch = self._without_skipped(found)
-            bad = self._new_bad()
+            batch = self._without_skipped(piece.batch)
+            bad = self._new_bad(piece.bad)
             if batch.num_rows or bad:
                 return self._hand_out(batch, bad)
         if self._rows_to_skip or self._bad_to_skip:
             raise InputError(f"{self._path} has fewer rows than were read from it before: it has changed since")
         return None
 
+    def _read_pieces(self) -> Generator[_Piece]:
+        """Read the file, perhaps in a thread that is ahead: what is handed out changes no state here."""
+        batches = iter(self._reader)
+        while True:
+            end = _size(self._path)
+            batch = next(batches, None)
+            yield _Piece(batch, self._reader.take_bad() if isinstance(self._reader, KeepsBadLines) else [], end)
+            if batch is None:
+                return
+
     def _without_skipped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         skipped = min(self._rows_to_skip, batch.num_rows)
         self._rows_to_skip -= skipped
         return batch.slice(skipped) if skipped else batch
 
-    def _new_bad(self) -> list[BadLine]:
-        found = self._reader.take_bad() if isinstance(self._reader, KeepsBadLines) else []
+    def _new_bad(self, found: list[BadLine]) -> list[BadLine]:
         skipped = min(self._bad_to_skip, len(found))
         self._bad_to_skip -= skipped
         return found[skipped:]

@@ -37,6 +37,17 @@ def long(text: str) -> pa.Scalar:
     return pa.scalar(text, pa.large_string())
 
 
+def text_bytes(texts: Any) -> pa.Buffer:
+    """All texts of a column of large strings, one after the other."""
+    array = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+    _, offsets, data = array.buffers()
+    if data is None:
+        return pa.py_buffer(b"")
+    bounds = np.frombuffer(offsets, np.int64)
+    first, last = int(bounds[array.offset]), int(bounds[array.offset + len(array)])
+    return data.slice(first, last - first)
+
+
 def as_long_text(column: Any) -> Any:
     """A column as large strings: strings of two types cannot be joined."""
     return as_text(column).cast(pa.large_string())

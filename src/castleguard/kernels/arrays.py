@@ -10,7 +10,11 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+READ_ONLY = "read-only"
+"""Annotation of an array that a kernel does not write: it may be a view of Arrow's memory."""
+
 Floats = NDArray[np.float64]
+ConstFloats = Annotated[Floats, READ_ONLY]
 Floats2 = Annotated[Floats, 2]
 Floats3 = Annotated[Floats, 3]
 Singles = NDArray[np.float32]

@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 from castleguard.kernels.census import count_distinct, mark_outside
 from castleguard.privacy.criteria import Criteria
 from castleguard.privacy.matching import largest_matching
+from castleguard.release.grouped import by_group
 from castleguard.release.shape_judge import Arrays, Pairs, ReleaseJudge, ShapeJudge
 from castleguard.schema.cells import largest_inside
 from castleguard.schema.coded import NEW, NO_PERSON, REUSED, ROOT, CodedRows, Decisions, Persons, SensitiveCodes
@@ -204,7 +205,7 @@ class Gate:
         """
         passed = np.zeros(alone.size, dtype=np.bool_)
         lower, upper = decisions.lower + 0.0, decisions.upper + 0.0  # 0 and -0 are the same bound
-        order = np.argsort(decisions.group, kind="stable")
+        order = by_group(decisions.group, alone.size)
         start = np.searchsorted(decisions.group[order], np.arange(alone.size + 1))
         for group in range(alone.size):
             members = order[start[group] : start[group + 1]]
@@ -244,7 +245,7 @@ class Gate:
     def _meets_k_and_l(self, decisions: Decisions, rows: CodedRows) -> Flags:
         """Whether each group has k persons and l values by itself; rows of NO_PERSON count for neither."""
         groups = decisions.loss.size
-        order = np.argsort(decisions.group, kind="stable")
+        order = by_group(decisions.group, groups)
         order = order[rows.person[order] != NO_PERSON]
         passed = _count_keys(decisions.group, rows.person, order, groups) >= self._criteria.k
         if self._bounded_share:
@@ -317,7 +318,8 @@ def _count_keys(
     group: NDArray[np.int64], keys: NDArray[np.uint64], order: NDArray[np.int64], groups: int
 ) -> NDArray[np.int64]:
     """(groups,) number of distinct keys in each group."""
-    capacity = 1 << max(4, (2 * group.size).bit_length())
+    largest = int(np.bincount(group, minlength=1).max())  # a group at a time is in the table
+    capacity = 1 << max(4, (2 * largest).bit_length())
     distinct = np.zeros(groups, dtype=np.int64)
     seen = np.empty(capacity, dtype=np.uint64)
     count_distinct(group, keys, order, seen, np.full(capacity, -1, dtype=np.int64), distinct)

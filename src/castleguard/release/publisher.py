@@ -21,9 +21,22 @@ from castleguard.release.encode import Encoder, PointEncoder
 from castleguard.release.gate import Gate
 from castleguard.release.point_gate import PointGate
 from castleguard.schema.batch_reader import PayloadTypes
-from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions
+from castleguard.schema.coded import NEW, REUSED, ROOT, CodedRows, Decisions, SensitiveCodes
 from castleguard.schema.roles import Schema
 from castleguard.telemetry.logs import LOG
+
+
+class Decided(NamedTuple):
+    """What a call of the engine decided, the engine's state after it, and what it got."""
+
+    decisions: Decisions
+    oldest: int
+    """The first position that stays pending."""
+    longest_wait: int
+    sensitive: SensitiveCodes | None = None
+    """Codes of the rows that arrived; None if none did."""
+    present: NDArray[np.bool_] | None = None
+    """Flags of the rows that can be published; None: all."""
 
 
 class Outgoing(NamedTuple):
@@ -225,8 +238,12 @@ class Publisher:
         """Decided rows that wait for earlier ones."""
         return 0 if self._order is None else self._order.held.position.size
 
-    def publish(self, decisions: Decisions, oldest: int) -> pa.Table:
-        """Gate, order and encode what the engine has decided; `oldest` is the first position that stays pending."""
+    def publish(self, decided: Decided) -> pa.Table:
+        """Gate, order and encode what the engine has decided."""
+        decisions, oldest = decided.decisions, decided.oldest
+        if decided.sensitive is not None:
+            self._gate.observe(decided.sensitive, decided.present)
+        self._tally.longest_wait = max(self._tally.longest_wait, decided.longest_wait)
         self.pending.leave(decisions.position)
         self.pending.leave(decisions.dropped)
         passed = self._gate.check(decisions, self.pending.coded(decisions.position))
@@ -237,10 +254,10 @@ class Publisher:
         self._tally.gate_refused += refused
         self._tally.suppressed += refused + decisions.dropped.size
         self._tally.groups += int(np.count_nonzero(passed & (decisions.kind == NEW)))
-        decided = Outgoing(
+        leaving = Outgoing(
             decisions.position, decisions.group, decisions.lower, decisions.upper, decisions.loss, decisions.kind
         )
-        leaving = select(decided, through) if refused else decided
+        leaving = select(leaving, through) if refused else leaving
         if self._order is not None:
             leaving = self._order.release(leaving, oldest)
         self._count(leaving)

@@ -167,6 +167,18 @@ class PayloadTypes:
                 schema = schema.set(number, field.with_type(pa.string()))
         return schema
 
+    def are_settled_by(self, arriving: pa.Schema) -> bool:
+        """Whether all columns have a type when rows with this schema have arrived: what follows cannot change one."""
+
+        def has_type(schema: pa.Schema, name: str) -> bool:
+            at = schema.get_field_index(name)
+            return at >= 0 and not pa.types.is_null(schema.field(at).type)
+
+        return all(
+            has_type(self.schema, name) or (name in self.names and has_type(arriving, name))
+            for name in self.schema.names
+        )
+
     def settle(self) -> None:
         """Keep the published types from the first published row on."""
         self.schema = self.published
@@ -216,41 +228,72 @@ class Part(NamedTuple):
         return f"Part(rows={self.rows})"
 
 
+class Prepared(NamedTuple):
+    """A batch that has been decoded before it is read."""
+
+    parts: list[Part]
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows of the batch."""
+        return sum(part.rows for part in self.parts)
+
+    def __repr__(self) -> str:
+        """Without values."""
+        return f"Prepared(rows={self.num_rows})"
+
+
 class BatchReader:
     """Reads the batches of one stream."""
 
     unfit: Unfit | None = None
     """Finds values that the sink cannot take."""
-    longest_row: int | None = None
-    """Largest row as JSON that the sink takes, in bytes; longer rows are rejected. None: no limit."""
 
     def __init__(self, schema: Schema, decoder: Decoder, types: PayloadTypes) -> None:
         self._schema = schema
         self._decoder = decoder
         self._types = types
         self._rejects: Rejects | None = None
+        self._can_prepare: bool | None = None
 
-    def read(self, batch: object) -> Iterator[Part]:
+    def read(self, batch: object, longest_row: int | None) -> Iterator[Part]:
         """Parts of a batch; the caller must process each before asking for the next. If the first fails, no type is
         decided.
+
+        `longest_row`: largest row as JSON that the sink takes, in bytes; longer rows are rejected. None: no limit.
         """
-        person, known = self._schema.person, self._types.schema
-        table, values = split_table(batch, self._schema.columns, person=person, apart=self._types.names)
-        self._decoder.longest_row = self.longest_row
         rejects: list[Rejects] = []
         sizes: list[int] = []
+        for part in batch.parts if isinstance(batch, Prepared) else self._parts(batch, longest_row):
+            yield part
+            rejects.append(part.decoded.rejected)
+            sizes.append(part.rows)
+        self._rejects = join_rejects(rejects, sizes)
+
+    def prepare(self, batch: pa.RecordBatch, longest_row: int | None) -> pa.RecordBatch | Prepared:
+        """Decode a batch ahead of `read`, while earlier ones are processed. All batches must be prepared, in order.
+
+        Returns the batch itself if what is published before it may decide the type of a column.
+        """
+        if self._can_prepare is None:
+            self._can_prepare = self._types.are_settled_by(batch.schema)
+        return Prepared(list(self._parts(batch, longest_row))) if self._can_prepare else batch
+
+    def _parts(self, batch: object, longest_row: int | None) -> Iterator[Part]:
+        person, known = self._schema.person, self._types.schema
+        table, values = split_table(batch, self._schema.columns, person=person, apart=self._types.names)
+        self._decoder.longest_row = longest_row
+        first = True
         try:
             for part in self._types.parts(Arrivals(table, values, typed=has_types(batch, person)), self._look):
                 decoded = self._decode(part)
                 payload = self._types.typed(decoded.payload)
                 yield Part(decoded, payload, part.table.num_rows)
-                rejects.append(decoded.rejected)
-                sizes.append(part.table.num_rows)
+                first = False
         except BaseException:
-            if not sizes:
+            if first:
                 self._types.schema = known
             raise
-        self._rejects = join_rejects(rejects, sizes)
 
     def rejected(self) -> list[tuple[int, str]]:
         """Rejected rows of the latest batch: row number and "column: reason"."""

@@ -41,7 +41,11 @@ class CodedRows(NamedTuple):
 
     def take(self, rows: slice | NDArray[np.int64]) -> "CodedRows":
         """Select rows."""
-        return CodedRows(self.quasi[rows], self.person[rows], self.sensitive[rows], self.to_root[rows])
+        if isinstance(rows, slice):
+            return CodedRows(self.quasi[rows], self.person[rows], self.sensitive[rows], self.to_root[rows])
+        # Several times as fast as an index where a row has several columns.
+        quasi, sensitive = self.quasi.take(rows, axis=0), self.sensitive.take(rows, axis=0)
+        return CodedRows(quasi, self.person[rows], sensitive, self.to_root[rows])
 
     def __repr__(self) -> str:
         """Number of rows, never their values."""

@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 from castleguard.errors import SchemaError
 from castleguard.schema.casting import Misfits
 from castleguard.schema.categories import read_leaves
-from castleguard.schema.cells import cell_starts
 from castleguard.schema.coded import REASONS, CodedRows, Decoded, Rejects, SensitiveCodes
 from castleguard.schema.column import FINE, OTHER_TYPE, TOO_LONG, UNPUBLISHABLE, Column, Distinct, distinct
 from castleguard.schema.identities import hash_persons, hash_values, kind_of_persons
-from castleguard.schema.numbers import check_domain, read_numbers
+from castleguard.schema.numbers import cell_codes, check_domain, read_numbers
 from castleguard.schema.person import PersonKind
 from castleguard.schema.publishable import Unfit, plain, too_long, unpublishable
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
@@ -146,7 +145,7 @@ class Decoder:
             column = self._read_role(_values(table, role.name), role)
             sample[:, at] = column.values[: len(sample)]
             if self._cells and isinstance(role, Numeric) and role.domain is not None:
-                quasi[:, at] = cell_starts(role.edges, column.values)
+                quasi[:, at] = cell_codes(role.edges, column.values)
             else:
                 quasi[:, at] = column.values
             verdict.add(at, role, column.problem)

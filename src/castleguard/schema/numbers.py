@@ -7,7 +7,9 @@ whole column, it is called again without the bad rows.
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from castleguard.kernels.number_scan import POWERS, WORD, find_cells, read_decimals
 from castleguard.schema.column import (
     FINE,
     INVALID,
@@ -23,6 +25,8 @@ from castleguard.schema.column import (
 from castleguard.schema.grid import Kind
 from castleguard.schema.times import read_times
 
+Values = NDArray[np.float64]
+
 NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 FOREIGN = np.ones(256, dtype=np.bool_)  # bytes that occur in no number
 FOREIGN[list(b"0123456789+-.eE")] = False
@@ -33,15 +37,38 @@ def read_numbers(array: pa.Array, kind: Kind) -> Column:
     if kind != "number":
         return read_times(array, days=kind == "date")
     if is_text(array.type):
-        array = strip(array)
-        floats = _parse(array)
-    elif pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
+        return _read_texts(array)
+    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type):
         floats = array.cast(pa.float64(), safe=False)
     elif pa.types.is_decimal(array.type):
         # Via text, which is rounded to the nearest float; Arrow's own conversion can be off in the last digit.
         floats = _parse(array.cast(pa.large_string()))
     else:
         floats = pa.nulls(len(array), pa.float64())
+    return _finite(floats, array)
+
+
+def _read_texts(array: pa.Array) -> Column:
+    """Read plain decimal numbers from their bytes, all other text by Arrow's parser."""
+    raw = (array.cast(pa.binary()) if pa.types.is_fixed_size_binary(array.type) else array).cast(pa.large_binary())
+    strings = view_strings(raw)
+    # A copy with a margin, because the kernel reads whole words.
+    words = np.zeros(strings.data.size // WORD + 3, np.uint64)
+    data = words.view(np.uint8)
+    data[WORD : WORD + strings.data.size] = strings.data
+    values, odd = np.empty(strings.valid.size), np.empty(strings.valid.size, np.bool_)
+    read_decimals(words, data, strings.offsets + WORD, POWERS, values, odd)
+    odd |= ~strings.valid
+    problem = np.full(odd.size, FINE, dtype=np.int8)
+    if odd.any():
+        rows = np.flatnonzero(odd)
+        text = strip(raw.take(pa.array(rows)))
+        values[rows], problem[rows], _ = _finite(_parse(text), text)
+    return Column(values, problem)
+
+
+def _finite(floats: pa.Array, array: pa.Array) -> Column:
+    """Numbers read from `array`: those that are not finite are missing or invalid."""
     values = (floats.fill_null(np.nan) if floats.null_count else floats).to_numpy(zero_copy_only=False)
     problem = np.full(len(array), FINE, dtype=np.int8)
     finite = np.isfinite(values)
@@ -50,6 +77,15 @@ def read_numbers(array: pa.Array, kind: Kind) -> Column:
         problem[null_mask(array)] = NULL
         values = np.where(finite, values, 0.0)
     return Column(values, problem)
+
+
+def cell_codes(edges: Values, values: Values) -> Values:
+    """Lower edge of the cell of each value, as `cells.cell_starts`, in a quarter of the time."""
+    if edges.size < 3:  # a single cell
+        return np.full(values.size, edges[0])
+    cells = np.empty(values.size, dtype=np.int64)
+    find_cells(edges, values, cells)
+    return edges.take(cells)
 
 
 def check_domain(column: Column, domain: tuple[float, float], *, clamp: bool) -> Column:

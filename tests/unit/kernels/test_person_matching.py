@@ -40,7 +40,7 @@ def answers(edges: Edges) -> list[bool]:
     persons = np.array([person for person, _ in edges], dtype=np.int64)
     values = np.array([numbers[value] for _, value in edges], dtype=np.int64)
     out = np.zeros(len(numbers) + 2, dtype=np.bool_)
-    room = len(edges) + 1
+    room = max(len(edges), 5) + 1  # persons are numbered up to 4
     scratch: list[Any] = [np.full(room, 7, dtype=np.int64) for _ in Matching._fields]
     scratch[Matching._fields.index("key")] = np.full(room, 7, dtype=np.uint64)
     ask(Matching(*scratch), persons, values, len(numbers), out)

@@ -74,12 +74,11 @@ class Entry:
         values = _flatten(arguments)
         if len(values) > len(self._leaves) - skip:
             raise TypeError(f"{self._function.__name__}: too many arguments")
-        for (form, dtype, axes), value in zip(self._leaves[skip:], values, strict=False):
+        for (form, dtype, axes, written), value in zip(self._leaves[skip:], values, strict=False):
             if dtype is None:
                 slots.append(float(value) if form == "d" else int(value))
-            elif value.dtype == dtype and value.ndim == axes and value.flags.carray:
-                address = addressof(c_char.from_buffer(value)) if value.size else 0
-                slots += (value.size, value.itemsize, address, *value.shape, *value.strides)
+            elif value.dtype == dtype and value.ndim == axes and _fits(value, written):
+                slots += (value.size, value.itemsize, _address(value), *value.shape, *value.strides)
             else:
                 raise TypeError(f"{self._function.__name__}: {_describe(value)} in place of {axes} axes of {dtype}")
         return slots
@@ -103,12 +102,27 @@ class _Leaf(NamedTuple):
     form: str
     dtype: np.dtype[Any] | None
     axes: int
+    written: bool
 
 
 def _leaf(type_: Scalar | Array) -> _Leaf:
     if isinstance(type_, Scalar):
-        return _Leaf(_SCALARS[type_.kind], None, 0)
-    return _Leaf("qqQ" + "qq" * type_.axes, np.dtype(type_.dtype), type_.axes)
+        return _Leaf(_SCALARS[type_.kind], None, 0, False)
+    return _Leaf("qqQ" + "qq" * type_.axes, np.dtype(type_.dtype), type_.axes, type_.written)
+
+
+def _fits(array: NDArray[Any], written: bool) -> bool:
+    """Whether compiled code can read an array, and write it if it is to be written."""
+    flags = array.flags
+    return flags.carray or (not written and flags.c_contiguous and flags.aligned)
+
+
+def _address(array: Any) -> int:
+    if not array.size:
+        return 0
+    if array.flags.writeable:  # five times as fast
+        return addressof(c_char.from_buffer(array))
+    return int(array.__array_interface__["data"][0])
 
 
 def _describe(array: NDArray[Any]) -> str:

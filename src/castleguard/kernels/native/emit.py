@@ -150,7 +150,7 @@ def _numba_type(type_: Type) -> Any:
     if isinstance(type_, Scalar):
         return getattr(types, {"bool": "boolean"}.get(type_.kind, type_.kind))
     if isinstance(type_, Array):
-        return types.Array(numba.from_dtype(np.dtype(type_.dtype)), type_.axes, "C")
+        return types.Array(numba.from_dtype(np.dtype(type_.dtype)), type_.axes, "C", readonly=not type_.written)
     fields = tuple(map(_numba_type, type_.fields))
     return _record_type(type_, fields)
 

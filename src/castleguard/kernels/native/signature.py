@@ -1,8 +1,8 @@
 """Declared types of an entry kernel, read from its annotations.
 
-A compiled entry has exactly one signature, so annotations are binding here: an array is C-contiguous and has the dtype
-and the number of axes that its annotation declares (`Annotated[NDArray[np.float64], 2]`; one axis without a number),
-and a named tuple has the types of its fields.
+A compiled entry has exactly one signature, so annotations are binding here: an array is C-contiguous, has the dtype and
+the number of axes that its annotation declares (`Annotated[NDArray[np.float64], 2]`; one axis without a number), and is
+writable unless it is declared read-only. A named tuple has the types of its fields. `arrays.py` names the types.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +12,8 @@ from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+
+from castleguard.kernels.arrays import READ_ONLY
 
 _SCALARS = {bool: "bool", np.bool_: "bool", int: "int64", np.int64: "int64", float: "float64", np.float64: "float64"}
 _SCALARS |= {np.uint64: "uint64"}
@@ -31,6 +33,8 @@ class Array:
 
     dtype: str
     axes: int
+    written: bool = True
+    """Whether the kernel may write it."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def _type_of(hint: Any) -> Type:
         inner = _type_of(arguments[0])
         if not isinstance(inner, Array):
             raise TypeError(repr(hint))
-        return Array(inner.dtype, arguments[1])
+        axes = [number for number in arguments[1:] if isinstance(number, int)]
+        return Array(inner.dtype, axes[0] if axes else inner.axes, READ_ONLY not in arguments[1:])
     if origin in (Union, UnionType):  # an int, or numpy's integer that a kernel takes out of an array
         found = {_type_of(argument) for argument in arguments}
         if len(found) == 1:
