@@ -73,6 +73,7 @@ def test_types_that_kernels_do_not_take_are_refused(function: object) -> None:
         signature_of(function)  # type: ignore[arg-type]
 
 
+@pytest.mark.compiled
 def test_every_entry_has_a_signature() -> None:
     for module in list_modules():
         import_module(module)
