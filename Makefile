@@ -49,7 +49,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Otherwise each of the processes that tests start would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup installed demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench reproduce lint format types imports language ci clean lock
+.PHONY: help setup installed demo test quick test-nojit test-integration crash soak kafka kafka-if-possible bench instructions reproduce lint format types imports language ci clean lock
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ kafka-if-possible:
 bench: installed ## measure throughput and information loss
 	@$(BIN)/python -m benchmarks.run $(ARGS)
 
+instructions: installed ## count the instructions of a fixed workload; fails if 5 % above benchmarks/instructions.json
+	@$(BIN)/python -m benchmarks.instructions --check $(ARGS)
+
 reproduce: installed ## repeat the experiments of the four papers, and write docs/results (takes up to half an hour)
 	@$(BIN)/castleguard reproduce --output docs/results $(ARGS)
 
@@ -114,7 +117,7 @@ language: installed ## count the words that CONTRIBUTING.md asks to avoid; fails
 	@$(BIN)/python -m tests.language --count $(ARGS)
 
 ci: export HYPOTHESIS_PROFILE := ci
-ci: lint types imports kafka-if-possible test test-nojit demo ## everything that must pass before a change lands
+ci: lint types imports kafka-if-possible test test-nojit instructions demo ## everything that must pass before a change lands
 
 clean: ## remove the environment, caches and build products
 	@rm -rf $(VENV) build dist src/*.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

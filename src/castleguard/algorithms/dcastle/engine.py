@@ -59,13 +59,13 @@ class MemberEngine(CastleEngine):
         """Pending rows in a published box whose estimated loss here is at least `loss`, by arrival."""
         positions = np.empty(self.pending, dtype=np.int64)
         taken = np.empty(self._state.book.shape[1] - 1, dtype=np.bool_)
-        box = np.array([lower, upper])
+        box = np.array([lower, upper], dtype=np.float64)
         count = kernels.rows_inside(self._state, self._settings, self._work, taken, box, loss, positions)
         return np.sort(positions[:count])
 
     def withdraw(self, positions: Positions) -> None:
         """Remove pending rows from their clusters."""
-        kernels.withdraw(self._state, positions)
+        kernels.withdraw(self._state, _as_positions(positions))
 
     def readmit(self, positions: Positions) -> None:
         """Readmit withdrawn rows that are not due yet. Unless they are too few, they form a new cluster.
@@ -75,23 +75,25 @@ class MemberEngine(CastleEngine):
         """
         assert not positions.size or int(positions.min()) + self._settings.delay >= self.arrivals
         together = 4 * np.unique(self.persons(positions)).size >= self._settings.k
-        kernels.readmit(self._state, self._settings._replace(random_ties=False), self._work, positions, together)
+        kernels.readmit(
+            self._state, self._settings._replace(random_ties=False), self._work, _as_positions(positions), together
+        )
 
     def adopt(self, lower: Bounds, upper: Bounds) -> None:
         """Admit generalisations (boxes, columns) that another site published, for reuse here."""
         for low, high in zip(lower, upper, strict=True):
-            kernels.adopt(self._state, self._settings, self._work, low, high)
+            kernels.adopt(self._state, self._settings, self._work, _as_bounds(low), _as_bounds(high))
 
     def as_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
         """Published box around range intervals, and its loss."""
         box = np.empty((2, lower.size))
-        loss = kernels.published_box(self._state, lower, upper, box)
+        loss = kernels.published_box(self._state, _as_bounds(lower), _as_bounds(upper), box)
         return box[0], box[1], float(loss)
 
     def around_published(self, lower: Bounds, upper: Bounds) -> tuple[Bounds, Bounds, float]:
         """Published box around bounds that are already published edges and labels, and its loss."""
         box = np.empty((2, lower.size))
-        loss = kernels.around_published(self._state, lower, upper, box)
+        loss = kernels.around_published(self._state, _as_bounds(lower), _as_bounds(upper), box)
         return box[0], box[1], float(loss)
 
     def boxes_around(self, position: int, *, fewest: int, most: int, number: int) -> tuple[Bounds, Bounds]:
@@ -156,7 +158,8 @@ class MemberEngine(CastleEngine):
     def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
         """Loss of the union of a published box with each of several others."""
         losses = np.empty(len(others[0]))
-        kernels.union_losses(self._state, lower, upper, others[0], others[1], losses)
+        boxes = (_as_bounds(side) for side in (lower, upper, *others))
+        kernels.union_losses(self._state, *boxes, losses)
         return losses
 
     def box_of(self, positions: Positions) -> tuple[Bounds, Bounds]:
@@ -167,3 +170,12 @@ class MemberEngine(CastleEngine):
     def arrived(self, positions: Positions) -> NDArray[np.float64]:
         """Arrival times of rows, in seconds."""
         return self._state.arrived[positions % len(self._state.quasi)]
+
+
+def _as_bounds(bounds: Bounds) -> Bounds:
+    """Bounds as kernels take them; those of a message may be whole numbers, or views of its bytes."""
+    return np.require(bounds, dtype=np.float64, requirements=["C", "W"])
+
+
+def _as_positions(positions: Positions) -> Positions:
+    return np.require(positions, dtype=np.int64, requirements=["C", "W"])

@@ -113,7 +113,7 @@ def make_settings(schema: Schema, policy: Doca) -> Settings:
         delay=policy.delay,
         max_wait=np.inf if policy.max_wait is None else float(policy.max_wait),
         admit_equal=policy.admission == "le",
-        sensitivity=np.array([policy.contributions * size for size in sensitivities.values()]),
+        sensitivity=np.array([policy.contributions * size for size in sensitivities.values()], dtype=np.float64),
         epsilon=np.array([float(shares[name]) for name in sensitivities]),
     )
 

@@ -84,6 +84,8 @@ def link_entries(entries: Sequence[Any]) -> bytes:
             for function in module.functions:
                 if not function.is_declaration:
                     function.linkage = "linkonce_odr"  # several entries may bring the same callee
+                if function.name == result.fndesc.mangled_name:
+                    function.add_function_attribute("noinline")  # profilers show it by name
             linked.link_in(module)
     linked.verify()
     bitcode: bytes = linked.as_bitcode()

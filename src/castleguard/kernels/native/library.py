@@ -85,7 +85,8 @@ def file_name(module: str, level: str) -> str:
     builders = [Path(__file__).parent / f"{name}.py" for name in _BUILDERS]
     for source in (*builders, *sorted(_sources(module))):
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    return f"{module.rpartition('.')[2]}-{digest.hexdigest()[:16]}-{level}"
+    machine = f"{sys.platform}-{platform.machine()}"
+    return f"{module.rpartition('.')[2]}-{digest.hexdigest()[:16]}-{machine}-{level}"
 
 
 def _sources(module: str) -> set[Path]:
@@ -119,13 +120,16 @@ def list_modules() -> list[str]:
 
 def find_library(module: str) -> Path | None:
     """Library of a module that runs on this machine; None if it must be built."""
-    folders = (PACKAGED, find_cache())
+    return _find_in(PACKAGED, module) or _find_in(find_cache(), module)
+
+
+def _find_in(folder: Path, module: str) -> Path | None:
+    """The best library of a module in a folder."""
     for level in levels():
-        for folder in folders:
-            for suffix in (".so", ".o"):
-                path = folder / (file_name(module, level) + suffix)
-                if path.exists():
-                    return path
+        for suffix in (".so", ".o"):
+            path = folder / (file_name(module, level) + suffix)
+            if path.exists():
+                return path
     return None
 
 
