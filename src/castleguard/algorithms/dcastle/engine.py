@@ -158,8 +158,8 @@ class MemberEngine(CastleEngine):
     def union_losses(self, lower: Bounds, upper: Bounds, others: tuple[Bounds, Bounds]) -> NDArray[np.float64]:
         """Loss of the union of a published box with each of several others."""
         losses = np.empty(len(others[0]))
-        boxes = (_as_bounds(side) for side in (lower, upper, *others))
-        kernels.union_losses(self._state, *boxes, losses)
+        low, high, lows, highs = (_as_bounds(side) for side in (lower, upper, *others))
+        kernels.union_losses(self._state, low, high, lows, highs, losses)
         return losses
 
     def box_of(self, positions: Positions) -> tuple[Bounds, Bounds]:
