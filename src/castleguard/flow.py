@@ -6,10 +6,11 @@ import pyarrow as pa
 
 from castleguard.connectors.base import Read, Sink
 from castleguard.runtime.clock import Clock, StreamTime
-from castleguard.runtime.delivery import Segment, letters_of
+from castleguard.runtime.delivery import letters_of
 from castleguard.runtime.pace import NAP, Pace
 from castleguard.runtime.reporting import JobBooks
 from castleguard.runtime.schedule import schedule_of
+from castleguard.runtime.segment import Segment
 from castleguard.runtime.stopping import Stop
 from castleguard.stream import Anonymiser
 from castleguard.telemetry.logs import LOG
@@ -52,7 +53,7 @@ class Flow:
         self.segment.dirty |= read.rows.num_rows > 0 or bool(read.bad)
         self._books.malformed += len(read.bad)
         if self._letters:
-            self.segment.letters += letters_of(read, self._stream.rejected())
+            self.segment.add_letters(letters_of(read, self._stream.rejected()))
 
     def tick(self) -> None:
         """Advance the stream to the current time."""

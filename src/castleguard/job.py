@@ -20,10 +20,11 @@ from castleguard.flow import Flow
 from castleguard.parts import Parts
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.runtime.clock import Clock, WallClock
-from castleguard.runtime.delivery import Delivery, Rhythm, Segment
+from castleguard.runtime.delivery import Delivery, Rhythm
 from castleguard.runtime.pace import Pace, Retry, SourceReader
 from castleguard.runtime.recovery import commit_to_restore
 from castleguard.runtime.reporting import JobBooks, Statement, StatusReporter, check_rejects
+from castleguard.runtime.segment import Segment
 from castleguard.runtime.stopping import Stop
 from castleguard.telemetry.metrics import Status
 from castleguard.version import __version__

@@ -360,7 +360,7 @@ def test_many_rejected_rows_are_committed_early(tmp_path: Path) -> None:
     world = World(tmp_path, CASTLE, rows=100)
     world.topic.rows[:] = [None] * 100
     job = world.job()
-    job._rhythm.pace = Pace(every=1e9, most_rows=20)
+    job._rhythm.pace = Pace(every=1e9, most_bytes=1000)
     most = 0
     take = job._flow.take
 

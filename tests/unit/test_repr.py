@@ -4,7 +4,7 @@ import pyarrow as pa
 
 from castleguard.algorithms.stages import make_keys
 from castleguard.checkpoint.codec import Record
-from castleguard.runtime.delivery import Segment
+from castleguard.runtime.segment import Segment
 from castleguard.schema.batch_reader import Arrivals
 
 SECRET = "S3CRET"
@@ -13,9 +13,12 @@ SECRET = "S3CRET"
 def test_no_repr_shows_a_value_or_a_key() -> None:
     table = pa.table({"name": [SECRET]})
     keys = make_keys(seed=1)
+    segment = Segment()
+    segment.add(table, None)
+    segment.add_letters([SECRET.encode()])
     shown = [
         repr(Arrivals(table, {"name": [SECRET]}, typed=True)),
-        repr(Segment(tables=[table], letters=[SECRET.encode()])),
+        repr(segment),
         repr(Record(facts={"name": SECRET}, blobs={"name": SECRET.encode()})),
     ]
     assert not any(SECRET in text for text in shown)

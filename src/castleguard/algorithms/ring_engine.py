@@ -1,7 +1,7 @@
 """Bases of engines that keep pending rows in a ring: kernel calls, counts, snapshots."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -24,6 +24,14 @@ class Counters(NamedTuple):
     pending: int
     open_clusters: int
     longest_wait: int
+
+
+class Memory(NamedTuple):
+    """Bytes of an engine's arrays."""
+
+    all: int
+    changing: int
+    """Those that a snapshot holds."""
 
 
 class KernelEngine(Engine):
@@ -56,6 +64,12 @@ class KernelEngine(Engine):
     def longest_wait(self) -> int:
         """Longest wait of a published row, in arrivals."""
         return int(self._state.counters[self.counters.longest_wait])
+
+    @property
+    def memory(self) -> Memory:
+        """Sizes of the arrays."""
+        whole = sum(array.nbytes for part in vars(self).values() for array in _arrays_of(part))
+        return Memory(whole, sum(array.nbytes for array in self._changing().values()))
 
     def snapshot(self) -> Arrays:
         """All mutable arrays, by name."""
@@ -134,6 +148,15 @@ class RingEngine(KernelEngine):
             marks=np.empty((4, rows), dtype=np.int64),
             dropped=np.empty((2, rows), dtype=np.int64),
         )
+
+
+def _arrays_of(value: object) -> Iterator[NDArray[Any]]:
+    """All arrays in named tuples."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from _arrays_of(part)
 
 
 def check_domains(schema: Schema) -> None:

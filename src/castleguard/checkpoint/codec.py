@@ -63,11 +63,17 @@ def pack(record: Record) -> bytes:
             "blobs": [[name, len(blob)] for name, blob in record.blobs.items()],
         }
     ).encode()
-    parts = [_PREFIX.pack(_MAGIC, _VERSION, len(header)), header]
-    parts += [array.tobytes() for array in arrays.values()]
-    parts += record.blobs.values()
-    body = b"".join(parts)
-    return body + hashlib.sha256(body).digest()
+    prefix = _PREFIX.pack(_MAGIC, _VERSION, len(header))
+    parts: list[bytes | memoryview] = [
+        prefix,
+        header,
+        *(array.data for array in arrays.values()),
+        *record.blobs.values(),
+    ]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return b"".join([*parts, digest.digest()])  # one copy: a snapshot holds all pending rows
 
 
 def unpack(data: bytes) -> Record:
@@ -82,10 +88,10 @@ def unpack(data: bytes) -> Record:
             f"the snapshot has format {version}, this version of castleguard reads format {_VERSION}: "
             f"flush or drain it with the version that wrote it"
         )
-    body, digest = data[:-_DIGEST], data[-_DIGEST:]
+    body, digest = memoryview(data)[:-_DIGEST], data[-_DIGEST:]
     if hashlib.sha256(body).digest() != digest:
         raise SnapshotError("the snapshot is damaged: its checksum does not match")
-    header = json.loads(body[_PREFIX.size : _PREFIX.size + length])
+    header = json.loads(bytes(body[_PREFIX.size : _PREFIX.size + length]))
     at = _PREFIX.size + length
     arrays: dict[str, NDArray[Any]] = {}
     for name, kind, shape in header["arrays"]:
@@ -95,7 +101,7 @@ def unpack(data: bytes) -> Record:
         at += count * dtype.itemsize
     blobs: dict[str, bytes] = {}
     for name, size in header["blobs"]:
-        blobs[name] = body[at : at + size]
+        blobs[name] = bytes(body[at : at + size])
         at += size
     return Record(header["facts"], arrays, blobs)
 

@@ -1,7 +1,7 @@
-"""Output of a commit: the segment, when the commit is due, and the delivery.
+"""When a commit is due, the dead letters it takes along, and its delivery.
 
-A segment holds the rows released since the last commit, and dead letters as lines of JSON: malformed input and rejected
-rows. `Delivery` writes a stored segment to the sink and its dead letters to their file, and marks both delivered.
+Dead letters are lines of JSON: malformed input and rejected rows. `Delivery` writes a stored segment to the sink and
+its dead letters to their file, and marks both delivered.
 """
 
 import json
@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -20,56 +19,7 @@ from castleguard.connectors.base import Read, Sink
 from castleguard.errors import OutputError
 from castleguard.runtime.clock import Clock, StreamTime
 from castleguard.runtime.pace import Pace, Retry
-
-
-@dataclass(kw_only=True)
-class Segment:
-    """Rows released, and dead letters written, since the last commit."""
-
-    tables: list[pa.Table] = field(default_factory=list, repr=False)
-    letters: list[bytes] = field(default_factory=list, repr=False)
-    rows: int = 0
-    due: float | None = None
-    """When the rows are to be delivered, where presence is promised."""
-    dirty: bool = False
-    """Whether a restart would have to process rows again."""
-
-    def add(self, released: pa.Table, due: float | None) -> None:
-        """Add released rows."""
-        if not released.num_rows:
-            return
-        if due is not None:
-            # One chunk: some formats reveal chunks, which depend on the batches that closed the window.
-            self.due, released = due, released.combine_chunks()
-        self.tables.append(released)
-        self.rows += released.num_rows
-        self.dirty = True
-
-    def to_bytes(self) -> bytes:
-        """Return the released rows as one Arrow stream; empty bytes if there are none."""
-        return _to_bytes(self.tables) if self.tables else b""
-
-    @property
-    def size(self) -> int:
-        """Number of released rows and dead letters."""
-        return self.rows + len(self.letters)
-
-
-def _to_bytes(tables: list[pa.Table]) -> bytes:
-    """Encode tables as one Arrow stream, with the types of the last one: in earlier ones a column may be all null."""
-    schema = tables[-1].schema
-    out = pa.BufferOutputStream()
-    # Compressed: published rows are repetitive, and a store that wipes deleted data writes each segment three times.
-    with pa.ipc.new_stream(out, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-        for table in tables:
-            writer.write_table(table if table.schema == schema else table.cast(schema))
-    return bytes(out.getvalue())
-
-
-def from_bytes(data: bytes) -> pa.Table:
-    """Decode the table that `Segment.to_bytes` encoded."""
-    with pa.ipc.open_stream(data) as reader:
-        return reader.read_all()
+from castleguard.runtime.segment import Segment, from_bytes
 
 
 class Rhythm:
@@ -94,7 +44,7 @@ class Rhythm:
         since = self._clock.now() - self.committed_at
         if segment.due is not None:  # a window has ended: store it now, deliver it when it is due
             return True
-        if segment.size >= self.pace.most_rows:
+        if segment.size >= self.pace.most_bytes:
             return True
         # A negative `since` counts as elapsed: a clock that was set back must not delay commits.
         if urgent and not 0.0 <= since < max(self.pace.urgent, self.commit_seconds):

@@ -21,7 +21,7 @@ class Pace:
 
     every: float = 5.0  # maximum seconds between two commits while there is something to commit
     poll: float = 0.2  # seconds that a read waits for rows before the clock is checked
-    most_rows: int = 500_000  # released and rejected rows that trigger an early commit: bounds the memory of a segment
+    most_bytes: int = 16 << 20  # of released rows and dead letters that trigger an early commit: bounds memory
     first_pause: float = 0.1  # seconds before the first retry; doubled after each failure
     longest_pause: float = 30.0
     urgent: float = 0.01  # minimum seconds between two urgent commits; commits also take at most half of the time

@@ -6,12 +6,9 @@ from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors.listing import MANIFEST
 from castleguard.jobs.assemble import make_stream
 from castleguard.jobs.endpoints import manifest_of
+from castleguard.jobs.explain.memory import PROGRAM, memory_of_rows, memory_per_row
 from castleguard.jobs.load import connector_of
 from castleguard.runtime.durations import spell_duration
-
-_ROW_BYTES = 240  # per pending row: its links and its share of the tables of persons and values
-_CELL_BYTES = 16  # per coded value, which the engine and the pending rows both hold
-_PAYLOAD_BYTES = 32  # per value that is published unchanged
 
 
 def spell_endpoint(endpoint: Endpoint) -> str:
@@ -66,26 +63,25 @@ def delay(job: JobFile) -> Iterator[str]:
         yield "Both are checked once per micro-batch: the row may become readable up to two micro-batches later."
     elif job.checkpoint is not None and job.spark is None:
         yield f"Released rows are delivered with the next commit, up to {spell_duration(job.checkpoint.every)} later."
-    size, rows = _row_bytes(job), job.policy.rows_held
-    if rows is None:
-        yield f"All rows of a window are held in memory: about {size:,} bytes each."
+    rows, size = job.policy.rows_held, memory_of_rows(job)
+    if rows is None or size is None:
+        each = memory_per_row(job)
+        yield f"All rows of a window are held in memory: about {each:,} bytes each, plus {_size(PROGRAM)} for the job."
     else:
-        yield f"Up to {rows:,} rows are held in memory ({_size(rows * size)}), plus about 250 MB for the program."
+        copies = "" if job.checkpoint is None else ", a snapshot included"
+        yield (
+            f"Up to {rows:,} rows are held in memory. The job needs {_size(PROGRAM + size)} when it needs most: "
+            f"{_size(size)} for these rows{copies}, and {_size(PROGRAM)} for itself."
+        )
         if job.spark is not None:
             yield "A shard also holds all of its rows of a micro-batch (or of the whole batch)."
     yield from job.policy.keeps()
 
 
-def _row_bytes(job: JobFile) -> int:
-    coded = len(job.schema.quasi_identifiers) + len(job.schema.sensitive)
-    payload = len(job.schema.sensitive) + len(job.schema.public)
-    return _ROW_BYTES + _CELL_BYTES * coded + _PAYLOAD_BYTES * payload
-
-
 def _size(size: int) -> str:
-    for unit, name in ((1 << 30, "GB"), (1 << 20, "MB")):
+    for unit, name in ((10**9, "GB"), (10**6, "MB")):
         if size >= unit:
-            return f"about {size / unit:.2g} {name}" if size < 10 * unit else f"about {size // unit:,} {name}"
+            return f"about {size / unit:.1f} {name}" if size < 10 * unit else f"about {size / unit:,.0f} {name}"
     return "less than 1 MB"
 
 
