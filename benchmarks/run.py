@@ -278,9 +278,29 @@ def bench_start(bench: Bench, folder: Path) -> None:
     bench.add("start", "second start", statistics.median(times[1:]), "s", 2.0)
 
 
-def show(figures: list[Figure]) -> None:
-    """The table; missed targets are marked."""
-    table = Table("what", "", "measured", "target")
+def current_commit() -> str:
+    """The short name of the commit, with a mark if files have changed since."""
+    found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+def newest(folder: Path, but: Path) -> Path | None:
+    """The figures that were written last, other than those of the same commit."""
+    others = [path for path in folder.glob("*.json") if path != but]
+    return max(others, key=lambda path: path.stat().st_mtime, default=None)
+
+
+def load_figures(path: Path | None) -> dict[tuple[str, str], float]:
+    """Figures of an earlier run, by group and name."""
+    if path is None:
+        return {}
+    print(f"compared with {path}", file=sys.stderr)
+    return {(each["group"], each["name"]): each["value"] for each in json.loads(path.read_text())["figures"]}
+
+
+def show(figures: list[Figure], before: dict[tuple[str, str], float]) -> None:
+    """The table, with the ratio to an earlier run; missed targets are marked."""
+    table = Table("what", "", "measured", "to before", "target")
     group = ""
     for figure in figures:
         value = f"{figure.value:,.0f}" if figure.value >= 100 else f"{figure.value:.4g}"
@@ -288,7 +308,10 @@ def show(figures: list[Figure]) -> None:
         if figure.target is not None:
             reached = figure.value <= figure.target if figure.unit == "s" else figure.value >= figure.target
             target += "" if reached else "  MISSED"
-        table.add_row(figure.group if figure.group != group else "", figure.name, f"{value} {figure.unit}", target)
+        earlier = before.get((figure.group, figure.name))
+        ratio = f"{figure.value / earlier:.2f}" if earlier else ""
+        place = figure.group if figure.group != group else ""
+        table.add_row(place, figure.name, f"{value} {figure.unit}", ratio, target)
         group = figure.group
     Console(width=140).print(table)
 
@@ -297,8 +320,11 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--output", type=Path, default=Path("out/bench.json"))
+    parser.add_argument("--output", type=Path, help="default: out/bench/COMMIT.json")
+    parser.add_argument("--against", type=Path, help="figures to compare with; default: the newest in out/bench")
     options = parser.parse_args()
+    output = options.output or Path("out/bench") / f"{current_commit()}.json"
+    before = load_figures(options.against or newest(output.parent, output))
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
@@ -318,14 +344,12 @@ def main() -> None:
         bench_kafka(bench)
         bench_scaling(bench)
         bench_long(bench)
-    show(bench.figures)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
+    show(bench.figures, before)
+    output.parent.mkdir(parents=True, exist_ok=True)
     context = {"python": platform.python_version(), "machine": platform.machine(), "castleguard": cg.__version__}
     context["data"] = "synthetic" if adult.data_folder() is None else "adult"
-    options.output.write_text(
-        json.dumps({**context, "figures": [asdict(figure) for figure in bench.figures]}, indent=1)
-    )
-    print(f"written to {options.output}", file=sys.stderr)
+    output.write_text(json.dumps({**context, "figures": [asdict(figure) for figure in bench.figures]}, indent=1))
+    print(f"written to {output}", file=sys.stderr)
 
 
 if __name__ == "__main__":

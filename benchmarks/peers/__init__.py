@@ -1,0 +1,1 @@
+"""Other anonymisation tools, each in an environment of its own."""
