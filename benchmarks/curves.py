@@ -27,6 +27,7 @@ from castleguard.schema.coded import CodedRows
 BATCH = 16_384
 CLOUDS = 40
 LEAST_ROWS = 150_000
+TICKS = (0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # microseconds
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def make_rows(count: int, columns: int) -> NDArray[np.float64]:
 
 def measure(algorithm: str, given: Setting) -> Point:
     """Run the engine of an algorithm over a stream; the cost of a row once the delay is full."""
-    count = max(LEAST_ROWS, 2 * given.delay)
+    count = max(LEAST_ROWS // given.delay, 2) * given.delay
     names = [f"q{number}" for number in range(given.columns)]
     roles = [cg.Numeric(name, lower=0, upper=101, step=1) for name in names]
     schema = cg.Schema(person="person", quasi_identifiers=roles)
@@ -102,7 +103,7 @@ def measure(algorithm: str, given: Setting) -> Point:
         part = rows.take(slice(at, at + batch))
         start = time.process_time()
         decisions = stages.engine.push(part, 0.0)
-        if at >= 1.2 * given.delay:
+        if at >= given.delay:  # whole rounds: clusters that opened together are also released together
             seconds += time.process_time() - start
             measured += part.person.size
         loss += float(np.sum(decisions.loss[decisions.group]))
@@ -128,6 +129,10 @@ def draw(axis: Axis, points: Sequence[Point], target: Path) -> None:
             values = [getattr(point.setting, axis.name) for point in mine]
             pane.plot(values, [point.nanoseconds / 1000 for point in mine], label=algorithm, **line)
         pane.set(xscale="log", yscale="log", xlabel=axis.title, ylabel="microseconds per row")
+        low, high = pane.get_ylim()
+        ticks = [tick for tick in TICKS if low <= tick <= high]
+        pane.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+        pane.set_yticks([], minor=True)
         pane.set_title(f"Cost of a row by {axis.title}")
         pane.legend(frameon=False)
 
@@ -142,9 +147,9 @@ def write_page(found: dict[str, list[Point]], folder: Path) -> None:
         "",
         "The cost of a row in the engine, once the delay is full: processor time of one core, one run on a shared",
         "machine, so single points may be off by a quarter. The rows are made up: forty clouds in as many numbers as",
-        f"wanted. What is not varied is k={usual.k}, delay {usual.delay:,}, {usual.columns} quasi-identifiers, one",
-        f"row per person and, for CASTLE, {usual.clusters} open clusters. One microsecond per row is a million rows a second.",
-        "Reading, checking and writing are not included; the [README](../../README.md#figures) has whole jobs.",
+        f"wanted. What is not varied is k={usual.k}, delay {usual.delay:,}, {usual.columns} quasi-identifiers, one row",
+        f"per person and, for CASTLE, {usual.clusters} open clusters. One microsecond per row is a million rows a",
+        "second. Reading, checking and writing are not included; the [README](../../README.md#figures) has whole jobs.",
     ]
     for axis in AXES:
         points = found[axis.name]

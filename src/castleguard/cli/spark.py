@@ -23,7 +23,7 @@ _ABORTED_BATCH = "interrupted; nothing is published: delete the unfinished outpu
 
 @click.command(short_help="Run a job in Apache Spark.")
 @job_argument
-@click.option("--master", metavar="URL", help="Spark master: local[2], spark://host:7077, yarn.  [default: local[*]]")
+@click.option("--master", metavar="URL", help="Spark master: local[2], spark://host:7077, yarn.  [default: local[*,4]]")
 @click.option("--until-idle", is_flag=True, help="End a stream when no rows arrive and none are pending.")
 @click.option("--allow-duplicates", is_flag=True, help="Accept that a Kafka topic may get rows twice after a crash.")
 @click.option("--committed", is_flag=True, help="Only list the published files; JOB may also be the output folder.")

@@ -4,6 +4,7 @@ A conversion only counts them. A job hands each of them out once, so its reader 
 bad lines cost anything.
 """
 
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from castleguard.connectors.base import Bad
@@ -27,8 +28,10 @@ class BadLine(Bad[int]):
 class BadLines:
     """The bad lines of one file, in their order."""
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, keep: bool, restore: Callable[[bytes], bytes] = bytes) -> None:
+        """`restore` gives a line the bytes that it has in the file."""
         self.count = 0
+        self._restore = restore
         self.keep = keep
         self.kept: list[BadLine] = []
 
@@ -36,7 +39,7 @@ class BadLines:
         """Count a line, and keep it if lines are kept."""
         self.count += 1
         if self.keep:
-            self.kept.append(BadLine(line, reason, raw[:KEPT_BYTES]))
+            self.kept.append(BadLine(line, reason, self._restore(raw[:KEPT_BYTES])))
 
     def take(self) -> list[BadLine]:
         """Lines kept since the last call."""

@@ -1,4 +1,4 @@
-"""CSV: a header line (in files only), commas, double quotes, UTF-8.
+"""CSV: a header line (in files only), commas, double quotes, UTF-8; files in other dialects through `csv_dialect`.
 
 Every column is read as text. A type guessed from the first rows could be wrong for a later one and would stop the
 stream; the schema decides row by row what a text means.
@@ -7,10 +7,11 @@ stream; the schema decides row by row what a text means.
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 
 from castleguard.connectors.bad_lines import NOT_UTF8, TOO_LONG, UNCLOSED_QUOTE, values_instead_of
 from castleguard.connectors.column_checks import require_columns
+from castleguard.connectors.csv_dialect import Dialect
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.csv_quotes import (
     CLOSED_ROW,
@@ -34,7 +37,7 @@ from castleguard.connectors.csv_quotes import (
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
 from castleguard.connectors.holding import check_held, text_holds
-from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
+from castleguard.connectors.line_files import LineReader, LineWriter
 from castleguard.connectors.payloads import Payloads, read_lines
 from castleguard.connectors.repeated_rows import Repeated, find_repeated
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long, text_bytes
@@ -52,13 +55,13 @@ _REPLACED = "\ufffd"  # stands for a byte that is not UTF-8
 class CsvParser:
     """Parses whole lines into the declared columns, all of them text; an empty value is null."""
 
-    def __init__(self, names: Sequence[str], columns: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], columns: Sequence[str], null_values: Sequence[str] = ("",)) -> None:
         """`names` are those of all values of a line, from left to right."""
         self.names = list(names)
         self._convert = pacsv.ConvertOptions(
             include_columns=list(columns),
             column_types=dict.fromkeys(columns, pa.string()),
-            null_values=[""],
+            null_values=list(null_values),
             strings_can_be_null=True,
             check_utf8=False,  # checked per block, where one bad byte costs a row and not the stream
         )
@@ -93,11 +96,33 @@ class CsvReader(LineReader):
     """
 
     quotes = True
+    other_encodings = ", or set encoding: utf-16 in the csv options"
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        batch_rows: int,
+        *,
+        keep_bad: bool = False,
+        stream: IO[bytes] | None = None,
+        csv: CsvInput = PLAIN,
+    ) -> None:
+        self._dialect = Dialect(csv, path)
+        self._header = csv.header
+        decode = self._dialect.decode if self._dialect.decodes else None
+        restore = self._dialect.swap
+        super().__init__(path, columns, batch_rows, keep_bad=keep_bad, stream=stream, decode=decode, restore=restore)
+
+    @property
+    def names(self) -> list[str]:
+        """All columns of the file."""
+        return self._parser.names
 
     def _begin(self) -> None:
         self._unread = iter(self._lines)
         header, self._first_block = self._read_header()
-        self._parser = CsvParser(header, self._schema.names)
+        self._parser = CsvParser(header, self._schema.names, self._dialect.null_values)
 
     def _blocks(self) -> Iterable[bytes]:
         return chain([self._first_block] if self._first_block else [], self._unread)
@@ -109,14 +134,19 @@ class CsvReader(LineReader):
         self._refuse_utf16(block)
         line, _, rest = block.partition(b"\n")
         try:
-            header = next(csv.reader([line.decode(errors="replace").rstrip("\r")]), [])
+            values = next(csv.reader([line.decode(errors="replace").rstrip("\r")]), [])
         except csv.Error:  # its message quotes the line: not passed on
             ends = ", its lines must end in line feeds" if b"\r" in line.rstrip(b"\r") else ""
             raise InputError(f"{self._path} cannot be read: the first line must name the columns{ends}") from None
+        header = [self._dialect.swap(value.encode()).decode() for value in values]
+        if isinstance(self._header, list):
+            header, rest = self._header, block
+        elif not self._header:
+            header, rest = [f"column_{number}" for number in range(1, len(values) + 1)], block
         if not header:
             raise InputError(f"{self._path} is empty: the first line must name the columns")
         other = _other_separator(header)
-        hint = f"; it seems to be separated by {other!r}, only commas are read" if other else ""
+        hint = f"; it seems to be separated by {other!r}: set separator in the csv options" if other else ""
         require_columns(self._schema.names, header, str(self._path), hint, may_be_values=True)
         self._lines_read += count_line_ends(first[: len(first) - len(rest)])
         return header, rest
@@ -156,7 +186,7 @@ class CsvReader(LineReader):
             spoilt = np.zeros(table.num_rows, np.bool_) if valid else _spoilt(table)
             self._add_bad(block, bad, spoilt, valid=valid)
             table = table.filter(pa.array(~spoilt)) if spoilt.any() else table
-        return table
+        return self._dialect.restore(table)
 
     def _parse_without_strays(self, block: bytes) -> pa.Table | None:
         """Good rows of a block without its stray lines, in one pass. None: nothing is added."""
@@ -353,14 +383,12 @@ def _other_separator(names: Sequence[str]) -> str | None:
     return next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
 
 
-def _column_names(path: Path, _rows: int) -> list[str]:
-    try:
-        names = next(csv.reader([next(sample_lines(path), "")]), [])
-    except csv.Error as exc:
-        raise InputError(f"{path} cannot be read: it is damaged") from exc
+def _column_names(path: Path, _rows: int, csv: CsvInput = PLAIN) -> list[str]:
+    with closing(CsvReader(path, [], 1, csv=csv)) as reader:
+        names = reader.names
     other = _other_separator(names)
     if other is not None:
-        raise InputError(f"{path} seems to be separated by {other!r}: only commas are read")
+        raise InputError(f"{path} seems to be separated by {other!r}: set separator in the csv options")
     return names
 
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.formats import Format, codec, format_of, open_reader
 from castleguard.errors import InputError, NoRowsError
 
@@ -18,20 +19,21 @@ class Sample(NamedTuple):
     """Number of lines between or after them that are not rows."""
 
 
-def read_sample(path: str | Path, rows: int, *, format: Format | None = None) -> Sample:
+def read_sample(path: str | Path, rows: int, *, format: Format | None = None, csv: CsvInput = PLAIN) -> Sample:
     """At most `rows` rows. Text formats give text, the others their own types. Raises InputError.
 
     Without `format`, the ending of the name decides.
     """
     path = Path(path)
-    with closing(open_reader(path, [], batch_rows=rows, format=format)):
+    with closing(open_reader(path, [], batch_rows=rows, format=format, csv=csv)):
         pass  # the file exists, and its format is known
-    names = codec(format or format_of(path, InputError)).column_names(path, rows)
+    format = format or format_of(path, InputError)
+    names = codec(format).column_names(path, rows, **({"csv": csv} if format == "csv" else {}))
     if not names:
         raise InputError(f"{path} has no columns")
     batches: list[pa.RecordBatch] = []
     left = rows
-    with closing(open_reader(path, names, batch_rows=rows, format=format)) as reader:
+    with closing(open_reader(path, names, batch_rows=rows, format=format, csv=csv)) as reader:
         for batch in reader:
             batches.append(batch.slice(0, left))
             left -= batches[-1].num_rows

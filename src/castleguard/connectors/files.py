@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from castleguard.connectors.base import Position, Reader, Sink, Source
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.file_source import FileSource
@@ -33,6 +34,14 @@ class FileSourceOptions:
     def __post_init__(self) -> None:
         """Refuse a batch without rows."""
         check_batch_rows(self.batch_rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CsvSourceOptions(FileSourceOptions):
+    """CSV files to read."""
+
+    csv: CsvInput = field(default=PLAIN, metadata={"identity": True})
+    """How the files are written: separator, encoding, decimal mark and so on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +91,8 @@ def _connector(format: Format) -> Connector:
     def open_file(path: Path, options: FileSourceOptions, columns: Sequence[str]) -> Reader:
         if format in TEXT and path.exists() and not path.stat().st_size:
             return NoRows()
-        return open_reader(path, columns, batch_rows=options.batch_rows, format=format, keep_bad=True)
+        csv = options.csv if isinstance(options, CsvSourceOptions) else PLAIN
+        return open_reader(path, columns, batch_rows=options.batch_rows, format=format, keep_bad=True, csv=csv)
 
     def open_source(options: FileSourceOptions, columns: Sequence[str], position: Position | None) -> Source:
         files = list_files(options.path, awaited=options.follow)
@@ -104,7 +114,7 @@ def _connector(format: Format) -> Connector:
 
     plain = TextSinkOptions if format in TEXT else FileSinkOptions
     return Connector(
-        source_options=FileSourceOptions,
+        source_options=CsvSourceOptions if format == "csv" else FileSourceOptions,
         sink_options=CsvSinkOptions if format == "csv" else plain,
         open_source=open_source,
         open_sink=open_sink,

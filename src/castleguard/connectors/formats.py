@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 import pyarrow as pa
 
 from castleguard.connectors.base import Reader, Writer
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.errors import CastleguardError, InputError, OutputError
 
@@ -27,6 +28,8 @@ TEXT: frozenset[Format] = frozenset({"csv", "jsonl"})
 ENDINGS: dict[str, Format] = {
     ".csv": "csv",
     ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".tsv.gz": "csv",
     ".jsonl": "jsonl",
     ".jsonl.gz": "jsonl",
     ".ndjson": "jsonl",
@@ -47,10 +50,11 @@ class Codec:
     """Whether the format can hold a column of this type."""
     open_reader: Callable[..., Reader]
     """From path, declared columns and rows of a batch. Those of TEXT also take `keep_bad` and `stream`, which is read
-    in place of the file."""
+    in place of the file, and that of CSV takes `csv`."""
     open_writer: Callable[[Path, CsvOutput], Writer]
-    column_names: Callable[[Path, int], list[str]]
-    """All columns of a file; for a format in which rows differ, those of its first rows."""
+    column_names: Callable[..., list[str]]
+    """All columns of a file; for a format in which rows differ, those of its first rows. From path, number of rows and,
+    for CSV, the options `csv`."""
     header: Callable[[Sequence[str], CsvOutput], bytes] | None = None
     """TEXT: the bytes before the first row."""
     render: Callable[[pa.Table, CsvOutput], "bytes | pa.Buffer"] | None = None
@@ -79,10 +83,12 @@ def open_reader(
     batch_rows: int = 65536,
     format: Format | None = None,
     keep_bad: bool = False,
+    csv: CsvInput = PLAIN,
 ) -> Reader:
     """Open a file for reading its declared `columns`, in batches of at most `batch_rows` rows.
 
-    With `keep_bad`, the reader of a text format keeps its malformed lines; call `take_bad` after every batch.
+    With `keep_bad`, the reader of a text format keeps its malformed lines; call `take_bad` after every batch. `csv`
+    describes CSV files; other formats ignore it.
     Raises InputError if the file cannot be read, SchemaError if a column is missing.
     """
     path = Path(path)
@@ -91,13 +97,17 @@ def open_reader(
     if path.is_dir():
         raise InputError(f"{path} cannot be read: it is a folder")
     format = format or format_of(path, InputError)
-    kept = {"keep_bad": keep_bad} if format in TEXT else {}
-    return codec(format).open_reader(path, columns, batch_rows, **kept)
+    more: dict[str, object] = {"keep_bad": keep_bad} if format in TEXT else {}
+    if format == "csv":
+        more["csv"] = csv
+    return codec(format).open_reader(path, columns, batch_rows, **more)
 
 
 def open_writer(path: str | Path, *, format: Format | None = None, csv: CsvOutput = DEFAULT) -> Writer:
     """Open a file for writing. It replaces an existing one only on `close`. Raises OutputError."""
     path = Path(path)
+    if format is None and path.name.lower().removesuffix(".gz").endswith(".tsv"):
+        raise OutputError(f"{path} cannot be written: files with tabs are only read; end its name in .csv")
     return codec(format or format_of(path, OutputError)).open_writer(path, csv)
 
 

@@ -35,17 +35,20 @@ class LineBlocks:
         quotes: bool,
         overlong: Callable[[bytes], None],
         stream: IO[bytes] | None = None,
+        decode: Callable[[Callable[[], bytes]], bytes] | None = None,
         block_bytes: int = BLOCK_BYTES,
     ) -> None:
         """With `quotes`, a line end between double quotes belongs to a value and does not end a line.
 
         `overlong` is called with the beginning of a line that is skipped because no row can be that long. An unbuffered
-        `stream` is read in place of the file; `path` is then only its name.
+        `stream` is read in place of the file; `path` is then only its name. `decode` gets a function that reads the
+        next bytes, and returns what they stand for.
         """
         self._path = path
         self._quotes = quotes
         self._overlong = overlong
         self._block_bytes = block_bytes
+        self._decode = decode
         self._size = 0
         if stream is not None:
             self._raw = self._file = stream
@@ -87,6 +90,9 @@ class LineBlocks:
         self._raw.close()
 
     def _read(self) -> bytes:
+        return self._read_bytes() if self._decode is None else self._decode(self._read_bytes)
+
+    def _read_bytes(self) -> bytes:
         try:
             return self._file.read(self._block_bytes)
         except (OSError, EOFError, zlib.error) as exc:
@@ -113,6 +119,8 @@ class LineReader(ABC):
 
     quotes: ClassVar[bool]
     """Whether a line end between double quotes belongs to a value."""
+    other_encodings: ClassVar[str] = ""
+    """How to read a file that is not UTF-8, for an error message."""
 
     def __init__(
         self,
@@ -122,14 +130,19 @@ class LineReader(ABC):
         *,
         keep_bad: bool = False,
         stream: IO[bytes] | None = None,
+        decode: Callable[[Callable[[], bytes]], bytes] | None = None,
+        restore: Callable[[bytes], bytes] = bytes,
     ) -> None:
-        """With `keep_bad`, call `take_bad` after every batch. A `stream` is read in place of the file."""
+        """With `keep_bad`, call `take_bad` after every batch. A `stream` is read in place of the file.
+
+        `decode` and `restore`: see `LineBlocks` and `BadLines`.
+        """
         self._path = path
         self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._batch_rows = batch_rows
         self._lines_read = 0  # counted only where bad lines are kept
-        self._bad = BadLines(keep=keep_bad)
-        self._lines = LineBlocks(path, quotes=self.quotes, overlong=self._too_long, stream=stream)
+        self._bad = BadLines(keep=keep_bad, restore=restore)
+        self._lines = LineBlocks(path, quotes=self.quotes, overlong=self._too_long, stream=stream, decode=decode)
         try:
             self._begin()
         except BaseException:
@@ -181,7 +194,7 @@ class LineReader(ABC):
 
     def _refuse_utf16(self, first: bytes) -> None:
         if first.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise InputError(f"{self._path} is UTF-16: save it as UTF-8")
+            raise InputError(f"{self._path} is UTF-16: save it as UTF-8{self.other_encodings}")
 
     def _no_rows(self) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([], self._schema)

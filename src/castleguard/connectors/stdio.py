@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from castleguard.connectors.bad_lines import KeepsBadLines
 from castleguard.connectors.base import Position, Read, Reader
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
 from castleguard.connectors.formats import check_batch_rows, codec
 from castleguard.connectors.holding import check_held
@@ -37,10 +38,14 @@ class StdinOptions:
     format: Literal["csv", "jsonl"] = field(metadata={"identity": True})
     batch_rows: int = 65536
     """Maximum number of rows per read."""
+    csv: CsvInput = field(default=PLAIN, metadata={"identity": True})
+    """How CSV is written: separator, encoding, decimal mark and so on."""
 
     def __post_init__(self) -> None:
-        """Refuse a batch without rows."""
+        """Refuse a batch without rows, and a section that has no effect."""
         check_batch_rows(self.batch_rows)
+        if self.format != "csv" and self.csv != PLAIN:
+            raise ValueError(f"csv has no effect with format {self.format}: delete it")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +135,9 @@ class StdinSource:
         os.set_blocking(self._descriptor, True)  # the parent process may have left it non-blocking
         # Unbuffered, so that a line arrives as soon as it is written.
         with open(self._descriptor, "rb", buffering=0, closefd=False) as stream:
+            more = {"csv": self._options.csv} if self._options.format == "csv" else {}
             reader = codec(self._options.format).open_reader(
-                Path("stdin"), self._columns, self._options.batch_rows, keep_bad=True, stream=stream
+                Path("stdin"), self._columns, self._options.batch_rows, keep_bad=True, stream=stream, **more
             )
             assert isinstance(reader, KeepsBadLines)
             rows = 0

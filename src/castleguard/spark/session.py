@@ -103,7 +103,7 @@ def session(
     if master is not None:
         chosen["spark.master"] = master
     elif "spark.master" not in chosen and not os.environ.get(_GATEWAY):
-        chosen["spark.master"] = "local[*]"
+        chosen["spark.master"] = "local[*,4]"  # four attempts for a task, as in a cluster; local[*] allows one
     if chosen.get("spark.master", "").startswith("local"):
         # No other machine needs to reach the driver.
         chosen = {"spark.driver.host": _HERE, "spark.driver.bindAddress": _HERE, **chosen}

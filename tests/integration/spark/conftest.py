@@ -28,6 +28,6 @@ def needs_spark() -> None:
 @pytest.fixture(scope="session")
 def spark(needs_spark: None) -> Iterator["SparkSession"]:
     """A local session with two tasks at a time."""
-    opened = session({}, SHARDS, master="local[2]")
+    opened = session({}, SHARDS, master="local[2,4]")
     yield opened
     opened.stop()

@@ -45,7 +45,7 @@ def test_committed_rows_are_complete_and_unique_after_repeated_kills(needs_spark
     chance = random.Random(3)
     for _ in range(kills(3)):
         started = _start(tmp_path)
-        _kill_in_mid_batch(started, tmp_path / "state", chance)
+        _kill_in_mid_batch(started, tmp_path, chance)
     assert len(read_committed(tmp_path / "out")), "nothing was published before the last kill"
     last = _start(tmp_path, "--until-idle")
     assert last.wait(WHOLE_RUN) == 0, (tmp_path / "stderr").read_text()
@@ -55,17 +55,18 @@ def test_committed_rows_are_complete_and_unique_after_repeated_kills(needs_spark
 
 
 def _start(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
-    arguments = [sys.executable, "-m", "castleguard", "spark", "job.yaml", "--master", "local[2]", "--quiet", *options]
-    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    arguments = [sys.executable, "-m", "castleguard", "spark", "job.yaml", "--master", "local[2,4]", "--quiet", *options]
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "CASTLEGUARD_DEBUG": "1"}
     with open(folder / "stderr", "ab") as errors:
         return subprocess.Popen(arguments, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=errors)
 
 
-def _kill_in_mid_batch(process: "subprocess.Popen[bytes]", state: Path, chance: random.Random) -> None:
+def _kill_in_mid_batch(process: "subprocess.Popen[bytes]", folder: Path, chance: random.Random) -> None:
     """Wait until a batch is complete and a later one is running, then kill all its processes."""
+    state = folder / "state"
     first = _last(state / "commits")
     while True:
-        assert process.poll() is None, "it ended by itself"
+        assert process.poll() is None, (folder / "stderr").read_text()
         at_work = _last(state / "offsets") > _last(state / "commits") > first
         if at_work:
             time.sleep(chance.uniform(0, 0.8))

@@ -185,7 +185,7 @@ def test_row_in_place_of_a_header_is_not_quoted(tmp_path: Path) -> None:
 
 
 def test_message_names_another_separator(tmp_path: Path) -> None:
-    with pytest.raises(SchemaError, match="separated by ';', only commas are read"):
+    with pytest.raises(SchemaError, match="separated by ';': set separator in the csv options"):
         source_of(tmp_path, "a;b\n1;2\n")
 
 

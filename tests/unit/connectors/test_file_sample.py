@@ -35,7 +35,7 @@ def test_keys_of_only_some_lines_are_columns(tmp_path: Path) -> None:
     [
         ("t.csv", b"", "is empty"),
         ("t.csv", b"a,b\n", "has no readable rows"),
-        ("t.csv", b"a;b\n1;2\n", "seems to be separated by ';': only commas are read"),
+        ("t.csv", b"a;b\n1;2\n", "seems to be separated by ';': set separator"),
         ("t.csv", b"a,a\n1,2\n", "has two columns named 'a'"),
         ("t.csv.gz", gzip.compress(b"a,b\n1,2\n", mtime=0)[:-12], "cannot be read"),
         ("t.jsonl", b"nothing\n", "has no columns"),

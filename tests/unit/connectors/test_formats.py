@@ -200,9 +200,9 @@ def test_arrow_stream_without_a_footer_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["data.xlsx", "data", "data.gz", "csv"])
 def test_unknown_ending_lists_the_known_ones(tmp_path: Path, name: str) -> None:
     (tmp_path / name).touch()
-    with pytest.raises(InputError, match=r"known: \.csv, \.csv\.gz, \.jsonl"):
+    with pytest.raises(InputError, match=r"known: \.csv, \.csv\.gz, \.tsv"):
         open_reader(tmp_path / name, ["n"])
-    with pytest.raises(OutputError, match=r"known: \.csv, \.csv\.gz, \.jsonl"):
+    with pytest.raises(OutputError, match=r"known: \.csv, \.csv\.gz, \.tsv"):
         open_writer(tmp_path / name)
 
 

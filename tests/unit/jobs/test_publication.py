@@ -19,7 +19,7 @@ def test_damaged_part_is_refused_for_any_folder_name(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "part-1.csv").write_text("age;city\n30;Oslo\n")
     (folder / "part-2.csv").write_text("age\n30\n")
-    with pytest.raises(InputError, match="only commas are read"):
+    with pytest.raises(InputError, match="set separator in the csv options"):
         read_published(folder)
 
 

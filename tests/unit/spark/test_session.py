@@ -150,7 +150,7 @@ def test_session_has_the_settings_for_shards(builder: Builder) -> None:
     assert found["spark.sql.shuffle.partitions"] == "3"
     assert found["spark.sql.session.timeZone"] == "UTC"
     assert found["spark.executor.memory"] == "4g"
-    assert found["spark.master"] == "local[*]"
+    assert found["spark.master"] == "local[*,4]"
     assert os.environ["PYSPARK_PYTHON"] == sys.executable
 
 
