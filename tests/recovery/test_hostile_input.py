@@ -260,7 +260,11 @@ def parquet_file(folder: Path) -> bytes:
     ("format", "data", "sentence"),
     [
         ("csv", b"who,age,zone\nZm4rk,1,Zm4rk-n\n", "in.csv has no column 'what' (it has 3 columns)"),
-        ("csv", b"who;age;zone;what\nZm4rk;1;2;3\n", "it seems to be separated by ';': set separator in the csv options"),
+        (
+            "csv",
+            b"who;age;zone;what\nZm4rk;1;2;3\n",
+            "it seems to be separated by ';': set separator in the csv options",
+        ),
         ("csv", b"who,age,zone,what,age\nZm4rk,1,2,3,4\n", "in.csv has two columns named 'age': rename one of them"),
         (
             "csv",

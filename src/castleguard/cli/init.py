@@ -14,7 +14,7 @@ _HEADLESS = (
     "castleguard: the first line of the file looks like a row, not like column names: if it is a row, delete the job "
     "file, which contains its values, add a header line and run init again"
 )
-_LINES = "check the number of values, the quotes and the encoding (UTF-8)"
+_LINES = "check the number of values and the quotes"
 
 
 @click.command(short_help="Propose a job file for a file or folder of data.")
@@ -22,10 +22,11 @@ _LINES = "check the number of values, the quotes and the encoding (UTF-8)"
 @defaulted("-o", "--output", type=FILE, default=Path("job.yaml"), metavar="JOB", help="Job file to write.")
 @click.option("--overwrite", is_flag=True, help="Replace JOB if it exists.")
 def init(data: Path, output: Path, overwrite: bool) -> None:
-    """Read the first 10,000 rows of DATA and write a job file in which every role, domain and parameter is a guess.
+    """Read DATA and write a job file in which every role, domain and parameter is a guess.
 
     DATA is a file, a folder, or a pattern such as 'trips/*.csv' (quote it, or the shell expands it). If it stands for
-    several files, init reads the first one by name, and the job reads all of them.
+    several files, init reads the first one by name, and the job reads all of them. Roles and domains are guessed from
+    a sample of all rows (of the first five million). How a CSV file is written is found out and put into the job.
 
     Only you know what a column means and what is public about it. All other commands refuse the file until you set
     `confirmed: false` to true, or delete that line. Its labels and bounds come from the data: protect the file like
@@ -50,6 +51,8 @@ def _summary(output: Path, found: "Proposal") -> str:
     for role in ("person", "quasi-identifier", "sensitive", "dropped"):
         names = [guess.column for guess in found.guesses if guess.role == role]
         lines.append(f"  {role:<17} {', '.join(names) if names and not found.doubts.headless else len(names) or '-'}")
+    if not any(guess.role == "person" for guess in found.guesses):
+        lines += ["", "No column is certain to identify persons: name it, or write null, where the file says OPEN."]
     lines += [
         "",
         "Check every line marked GUESS, correct it, and set `confirmed: true`. Then run:",

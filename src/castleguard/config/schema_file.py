@@ -32,6 +32,9 @@ from castleguard.schema.person import Person
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Public, Sensitive
 
+OPEN = "?"
+"""In place of the person's column: it is not chosen yet."""
+
 
 def load_schema(path: str | Path) -> Schema:
     """Read a schema file; raises ConfigError with one line per problem."""
@@ -54,6 +57,11 @@ def build_schema(data: object, section: Place, problems: list[Problem], folder: 
         entry = SchemaEntry.model_validate(data)
     except ValidationError as exc:
         problems += explain(exc, KNOWN_KEYS, section)
+        return None
+    if entry.person == OPEN:
+        problems.append(
+            Problem((*section, "person"), "is not chosen: name the column that identifies persons, or null")
+        )
         return None
     builder = _Builder(folder, section)
     quasi_identifiers = [builder.quasi_identifier(at, column) for at, column in enumerate(entry.quasi_identifiers)]

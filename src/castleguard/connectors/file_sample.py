@@ -25,12 +25,7 @@ def read_sample(path: str | Path, rows: int, *, format: Format | None = None, cs
     Without `format`, the ending of the name decides.
     """
     path = Path(path)
-    with closing(open_reader(path, [], batch_rows=rows, format=format, csv=csv)):
-        pass  # the file exists, and its format is known
-    format = format or format_of(path, InputError)
-    names = codec(format).column_names(path, rows, **({"csv": csv} if format == "csv" else {}))
-    if not names:
-        raise InputError(f"{path} has no columns")
+    names = all_columns(path, rows, format=format, csv=csv)
     batches: list[pa.RecordBatch] = []
     left = rows
     with closing(open_reader(path, names, batch_rows=rows, format=format, csv=csv)) as reader:
@@ -41,6 +36,22 @@ def read_sample(path: str | Path, rows: int, *, format: Format | None = None, cs
                 break
         malformed = reader.malformed
     if left == rows:
-        lines = f": {malformed:,} lines cannot be read" if malformed else ""
-        raise NoRowsError(f"{path} has no readable rows{lines}", unread=malformed)
+        raise no_rows(path, malformed)
     return Sample(pa.Table.from_batches(batches), malformed)
+
+
+def all_columns(path: Path, rows: int, *, format: Format | None = None, csv: CsvInput = PLAIN) -> list[str]:
+    """All columns of a file; for a format in which rows differ, those of its first `rows` rows. Raises InputError."""
+    with closing(open_reader(path, [], batch_rows=rows, format=format, csv=csv)):
+        pass  # the file exists, and its format is known
+    format = format or format_of(path, InputError)
+    names = codec(format).column_names(path, rows, **({"csv": csv} if format == "csv" else {}))
+    if not names:
+        raise InputError(f"{path} has no columns")
+    return names
+
+
+def no_rows(path: Path, malformed: int) -> NoRowsError:
+    """The error for a file without a row."""
+    lines = f": {malformed:,} lines cannot be read" if malformed else ""
+    return NoRowsError(f"{path} has no readable rows{lines}", unread=malformed)

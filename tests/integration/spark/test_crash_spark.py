@@ -55,7 +55,17 @@ def test_committed_rows_are_complete_and_unique_after_repeated_kills(needs_spark
 
 
 def _start(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
-    arguments = [sys.executable, "-m", "castleguard", "spark", "job.yaml", "--master", "local[2,4]", "--quiet", *options]
+    arguments = [
+        sys.executable,
+        "-m",
+        "castleguard",
+        "spark",
+        "job.yaml",
+        "--master",
+        "local[2,4]",
+        "--quiet",
+        *options,
+    ]
     environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "CASTLEGUARD_DEBUG": "1"}
     with open(folder / "stderr", "ab") as errors:
         return subprocess.Popen(arguments, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=errors)

@@ -93,7 +93,7 @@ def test_a_file_without_a_header_is_reported_and_its_first_row_not_shown(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
     monkeypatch.chdir(tmp_path)  # a number in the name of the folder would look like one of the row
-    rows = "".join(f"{n % 9},{('Oslo', 'Bern')[n % 2]}\n" for n in range(ROWS))
+    rows = "".join(f"{'abc'[n % 3]},{('Oslo', 'Bern')[n % 2]}\n" for n in range(ROWS))
     (tmp_path / "x.csv").write_text(f"{first}\n{rows}")
     shown = run("init", "x.csv", "-o", "job.yaml")
     assert "the first line of the file looks like a row" in shown.err
@@ -106,12 +106,27 @@ def test_a_file_with_a_header_is_not_doubted(run: Run, folder: Path) -> None:
     assert "castleguard: 1 malformed line was skipped" in shown.err
 
 
-def test_lines_in_another_encoding_are_counted(run: Run, tmp_path: Path) -> None:
-    rows = "".join(f"{n % 9},{('Zürich', 'Bern')[n % 2]}\n" for n in range(ROWS))
-    (tmp_path / "x.csv").write_bytes(f"days,city\n{rows}".encode("latin-1"))
+def test_a_row_in_place_of_the_header_is_told_by_its_numbers(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{n % 9},{('Oslo', 'Bern')[n % 2]}\n" for n in range(ROWS))
+    (tmp_path / "x.csv").write_text(f"17,Rome\n{rows}")
     shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
-    assert f"{ROWS // 2} malformed lines were skipped" in shown.err
-    assert "the encoding (UTF-8)" in shown.err
+    assert "looks like a row" not in shown.err
+    text = (tmp_path / "job.yaml").read_text()
+    assert "csv: {header: false}" in text
+    assert "column_1" in text
+    assert "Rome" not in text
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-8-sig"])
+def test_other_encodings_are_found_out(run: Run, tmp_path: Path, encoding: str) -> None:
+    rows = "".join(f"{n % 9};{('Zürich', 'Bern')[n % 2]};1,5\n" for n in range(ROWS))
+    (tmp_path / "x.csv").write_bytes(f"days;city;größe\n{rows}".encode(encoding))
+    shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
+    assert shown.err == ""
+    text = (tmp_path / "job.yaml").read_text()
+    assert 'separator: ";", ' in text
+    assert 'decimal: ","' in text
+    assert "Zürich" in text
 
 
 def confirmed(path: Path) -> JobFile:

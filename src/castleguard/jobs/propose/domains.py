@@ -15,6 +15,10 @@ from castleguard.jobs.propose.profile import Profile
 from castleguard.schema.grid import EPOCH
 
 CELLS = 20  # approximate number of grid cells
+FEW = 20  # different whole numbers that are a cell each
+_TAIL = 0.005  # share of the values at each end that may lie far away
+_LEAST_TAILED = 200  # values: with fewer, none are so rare
+_LONG = 4  # times the range of the others: how far is far
 
 _DAY_STEPS = (1, 7, 14, 30, 91, 365)
 _SECOND_STEPS = (1, 10, 60, 300, 900, 3600, 6 * 3600, 86400, 7 * 86400, 30 * 86400)
@@ -29,19 +33,32 @@ class Domain(NamedTuple):
     step: str
 
 
-def number_domain(profile: Profile) -> Domain:
-    """Domain with round bounds around the numbers of the sample."""
-    low, high = (Decimal(repr(float(bound))) for bound in (profile.values.min(), profile.values.max()))
+def number_domain(profile: Profile) -> tuple[Domain, str]:
+    """Domain with round bounds around the numbers of the sample, and how it was found."""
+    values = profile.values
+    low, high = _decimal(values.min()), _decimal(values.max())
+    if profile.whole and profile.distinct <= FEW and high - low < 2 * FEW:
+        return Domain(str(int(low)), str(int(high) + 1), "1"), "few whole numbers: each is a cell"
+    how = "numbers of the sample with a margin"
+    most = [_decimal(edge) for edge in np.quantile(values, [_TAIL, 1 - _TAIL])]
+    has_tail = high - low > _LONG * (most[1] - most[0]) > 0
+    if has_tail and values.size >= _LEAST_TAILED:
+        low, high = max(low, most[0]), min(high, most[1])
+        how = "numbers of the sample without the farthest 1 %, which are clamped"
     room = (high - low) / 10 or max(abs(low) / 10, Decimal(1))
     unit = nice(room)
     if profile.whole:
         unit = max(unit, Decimal(1))
     lower = _floor((low - room) / unit) * unit
     upper = -_floor(-(high + room) / unit) * unit
-    if low >= 0:
+    if values.min() >= 0:
         lower = max(lower, Decimal(0))
     step = _step(lower, upper, profile)
-    return Domain(_spell(lower, profile.whole), _spell(upper, profile.whole), _spell(step, profile.whole))
+    return Domain(*(_spell(number, profile.whole) for number in (lower, upper, step))), how
+
+
+def _decimal(number: float) -> Decimal:
+    return Decimal(repr(float(number)))
 
 
 def number_bins(profile: Profile) -> tuple[str, ...]:
@@ -56,7 +73,7 @@ def number_bins(profile: Profile) -> tuple[str, ...]:
 
 def known_domain(lower: int, upper: int, profile: Profile) -> Domain:
     """A well-known domain, with a step that fits the sample."""
-    step = _step(Decimal(lower), Decimal(upper), profile)
+    step = _coarser(nice(Decimal(upper - lower) / CELLS), Decimal(upper - lower), profile)
     return Domain(*(_spell(Decimal(bound), profile.whole) for bound in (lower, upper, step)))
 
 
@@ -86,12 +103,19 @@ def nice(number: Decimal) -> Decimal:
 
 
 def _step(lower: Decimal, upper: Decimal, profile: Profile) -> Decimal:
-    """About a twentieth of the domain, and coarser than the data: otherwise a bound is a person's value."""
-    step = nice((upper - lower) / CELLS)
+    """About a twentieth of the range of most values."""
+    most = np.quantile(profile.values, [0.05, 0.95])
+    spread = _decimal(most[1] - most[0])
+    width = upper - lower
+    return _coarser(nice((min(spread, width) if spread > 0 else width) / CELLS), width, profile)
+
+
+def _coarser(step: Decimal, width: Decimal, profile: Profile) -> Decimal:
+    """A step that is coarser than the data: otherwise a bound is a person's value."""
     if profile.whole:
         step = max(step, Decimal(1))
     finest = Decimal(repr(profile.finest))
-    return step if step > finest else min(2 * finest, upper - lower)
+    return step if step > finest else min(2 * finest, width)
 
 
 def _spell(number: Decimal, whole: bool) -> str:

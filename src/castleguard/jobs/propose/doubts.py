@@ -1,16 +1,15 @@
 """Doubts about a sample, shown next to the guesses. They never contain a value."""
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.jobs.propose.guesses import Guess
+from castleguard.jobs.propose.persons import MOST_CANDIDATES, Candidate
 from castleguard.jobs.propose.profile import Profile, profile_column
-
-MOST_CANDIDATES = 5
-LEAST_DISTINCT = 20
 
 _DATA = re.compile(r".*@.*|[-+]?[\d.,]+|\d{4}-\d\d-\d\d.*")
 
@@ -20,21 +19,21 @@ class Doubts(NamedTuple):
 
     columns: dict[str, str]
     """By column: share of values that do not fit the guess, and what happens to them."""
-    persons: tuple[str, ...]
-    """Columns that may identify persons, if no column name suggests it."""
+    persons: tuple[Candidate, ...]
+    """Columns that may identify persons, besides the one that is guessed."""
     headless: bool
     """Whether the header line of a CSV file looks like a row."""
 
 
-def find_doubts(table: pa.Table, guesses: list[Guess], *, csv: bool) -> Doubts:
-    """Compare the sample with its guesses."""
+def find_doubts(table: pa.Table, guesses: list[Guess], candidates: Sequence[Candidate], *, csv: bool) -> Doubts:
+    """Compare the sample with its guesses. `csv`: the names of the columns come from a line of CSV."""
     profiles = {guess.column: profile_column(guess.column, table[guess.column]) for guess in guesses}
     columns = {guess.column: _describe_misfits(guess, profiles[guess.column]) for guess in guesses}
-    has_person = any(guess.role == "person" for guess in guesses)
-    candidates = [name for name, profile in profiles.items() if _may_be_person(profile)]
+    person = {guess.column for guess in guesses if guess.role == "person"}
+    others = [one for one in candidates if one.column not in person and (one.rank or not person)]
     return Doubts(
         columns={name: doubt for name, doubt in columns.items() if doubt},
-        persons=() if has_person else tuple(candidates[:MOST_CANDIDATES]),
+        persons=tuple(others[:MOST_CANDIDATES]),
         headless=csv and any(_looks_like_data(name, table[name]) for name in profiles),
     )
 
@@ -45,14 +44,9 @@ def _describe_misfits(guess: Guess, profile: Profile) -> str:
     share = f"{min(int(profile.readable * 100), 99)} % of the values are {profile.kind}s"
     if guess.bins:
         return f"{share}; the rest counts as one additional value"
+    if guess.to_root:
+        return f"{share}; the rest is published without detail in any column"
     return f"{share}; the rest is rejected (with invalid: root, published without detail)"
-
-
-def _may_be_person(profile: Profile) -> bool:
-    """Whether the column has many repeated values: ages are too few, row numbers never repeat."""
-    if profile.kind not in ("text", "number") or not profile.whole:
-        return False
-    return max(LEAST_DISTINCT, profile.rows // 50) <= profile.distinct <= 0.9 * profile.rows
 
 
 def _looks_like_data(name: str, column: pa.ChunkedArray) -> bool:

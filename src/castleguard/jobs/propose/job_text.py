@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from castleguard.config.schema_file import OPEN
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.jobs.propose.doubts import Doubts
 from castleguard.jobs.propose.guesses import Guess
 
@@ -21,7 +23,11 @@ class Subject(NamedTuple):
     """Path of the source, relative to the job file."""
     type: str
     rows: int
-    """Number of sampled rows."""
+    """Number of rows read."""
+    whole: bool = True
+    """Whether these are all rows."""
+    csv: CsvInput = PLAIN
+    """How the file is written, if it is CSV."""
     first: str = ""
     """The sampled file, if the source may have several."""
     in_memory: bool = False
@@ -70,7 +76,8 @@ def _head(subject: Subject) -> Iterator[str]:
         yield f"# Proposed by castleguard from {subject.rows:,} rows in memory."
     else:
         found = sampled or scalar(subject.name)
-        yield f"# Proposed by `castleguard init` from the first {subject.rows:,} rows of {found}."
+        read = "all" if subject.whole else "the first"
+        yield f"# Proposed by `castleguard init` from {read} {subject.rows:,} rows of {found}."
     yield "# Lines marked GUESS are guesses: only you know what a column means and what is public about it."
     yield "# Bounds and labels below come from the data: replace them by what is known without the data."
     yield "confirmed: false  # check every GUESS, then set this to true (or delete the line)"
@@ -79,8 +86,17 @@ def _head(subject: Subject) -> Iterator[str]:
     several = "  # add follow: true to wait for new files forever" if subject.first else ""
     if subject.in_memory:
         several = "  # GUESS: name the file or broker that the rows come from"
-    yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}}}{several}"
+    changed = subject.csv.changed()
+    csv = f", csv: {{{', '.join(f'{key}: {_value(value)}' for key, value in changed.items())}}}" if changed else ""
+    yield f"source: {{type: {subject.type}, path: {scalar(subject.path)}{csv}}}{several}"
     yield ""
+
+
+def _value(value: object) -> str:
+    """An option of CSV as YAML."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    return str(value).lower() if isinstance(value, bool) else scalar(str(value))
 
 
 def _schema(guesses: list[Guess], doubts: Doubts) -> Iterator[str]:
@@ -89,10 +105,13 @@ def _schema(guesses: list[Guess], doubts: Doubts) -> Iterator[str]:
     if by_role["person"]:
         yield f"  person: {scalar(by_role['person'][0].column)}  # GUESS: {by_role['person'][0].reason}"
         yield from _missing(by_role["person"][0], "they count as one person together")
+        for candidate in doubts.persons:
+            yield f"      # or {scalar(candidate.column)}: {candidate}"
     else:
-        yield "  person: null  # GUESS: no column identifies persons, so every row would count as its own person"
-        if doubts.persons:
-            yield f"      # columns with repeated values: {', '.join(map(scalar, doubts.persons))}. Is it one of them?"
+        yield f'  person: "{OPEN}"  # OPEN: which column identifies persons? Write its name,'
+        yield "      # or null if no person has more than one row; a person with several rows weakens the promise then"
+        for candidate in doubts.persons:
+            yield f"      # {scalar(candidate.column)}: {candidate}"
     for key, role in (("quasi_identifiers", "quasi-identifier"), ("sensitive", "sensitive")):
         found = [guess for guess in guesses if guess.role == role]
         yield f"  {key}:" if found else f"  {key}: []  # GUESS: none found"
@@ -116,8 +135,11 @@ _NULLS = {
 
 def _missing(guess: Guess, what: str) -> Iterator[str]:
     """A comment on rows without a value, if the sample has some."""
+    if guess.to_root:
+        what = "they are published without detail in any column, because rejecting them would cost too many"
     if guess.missing:
-        yield f"      # {guess.missing:,} rows of the sample have no value here: {what}"
+        rows = "1 row of the sample has" if guess.missing == 1 else f"{guess.missing:,} rows of the sample have"
+        yield f"      # {rows} no value here: {what}"
 
 
 def _entry(guess: Guess) -> str:
@@ -127,7 +149,10 @@ def _entry(guess: Guess) -> str:
     entry = _declared(guess)
     if guess.role != "quasi-identifier":
         return entry
-    answers = ", null: reject" * bool(guess.missing) + ", outside: reject" * guess.is_time
+    answer = "root" if guess.to_root else "reject"
+    answers = f", null: {answer}" * bool(guess.missing) + ", outside: reject" * guess.is_time
+    if guess.to_root and not guess.labels:
+        answers += ", invalid: root"
     return f"{entry[:-1]}{answers}}}"
 
 
@@ -139,7 +164,8 @@ def _declared(guess: Guess) -> str:
         unknown = ", unknown: root" if guess.rare and key == "hierarchy" else ""
         return f"{{{name}, {key}: [{', '.join(map(scalar, guess.labels))}]{unknown}}}"
     if guess.bins:
-        return f"{{{name}, bins: [{', '.join(guess.bins)}]}}"
+        kind = f", type: {guess.type}" if guess.type else ""
+        return f"{{{name}, bins: [{', '.join(guess.bins)}]{kind}}}"
     assert guess.domain is not None
     lower, upper, step = guess.domain
     return f"{{{name}, lower: {lower}, upper: {upper}, step: {step}}}"

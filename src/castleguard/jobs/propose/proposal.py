@@ -3,6 +3,7 @@
 import datetime as dt
 import glob
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,19 @@ from typing import Any
 import pyarrow as pa
 
 from castleguard.config.document import parse_document
-from castleguard.connectors.file_sample import read_sample
-from castleguard.connectors.formats import ENDINGS, known_format
+from castleguard.connectors.csv_detect import detect_csv
+from castleguard.connectors.csv_input import PLAIN, CsvInput
+from castleguard.connectors.file_sample import all_columns, no_rows
+from castleguard.connectors.formats import ENDINGS, format_of, known_format, open_reader
 from castleguard.connectors.listing import list_files
 from castleguard.errors import InputError, NoRowsError, OutputError
 from castleguard.jobs.propose.doubts import Doubts, find_doubts
 from castleguard.jobs.propose.guesses import Guess, guess_roles
 from castleguard.jobs.propose.job_text import Subject, proposal
+from castleguard.jobs.propose.persons import find_candidates
+from castleguard.jobs.propose.profile import profile_column
+from castleguard.jobs.propose.survey import SAMPLE_ROWS, Survey, survey
 from castleguard.schema.table import to_table
-
-SAMPLE_ROWS = 10_000
 
 _IN_MEMORY = "rows.parquet"
 
@@ -28,20 +32,32 @@ _IN_MEMORY = "rows.parquet"
 class Data:
     """A sample, and the source that the job will read."""
 
-    table: pa.Table
+    found: Survey
     malformed: int = 0
     """Number of malformed lines."""
     name: str = _IN_MEMORY
     type: str = "parquet"
     source: Path | None = None
     """A file, a folder or a pattern; None for rows in memory."""
+    csv: CsvInput = PLAIN
+    """How the file is written, if it is CSV."""
     first: str = ""
     """The sampled file, if the source may have several."""
 
     def seen_from(self, folder: Path) -> Subject:
         """The sampled source, as seen from a job file in this folder."""
         path = _IN_MEMORY if self.source is None else os.path.relpath(self.source, folder)
-        return Subject(self.name, path, self.type, self.table.num_rows, self.first, self.source is None)
+        found = self.found
+        return Subject(
+            name=self.name,
+            path=path,
+            type=self.type,
+            rows=found.rows,
+            whole=found.whole,
+            csv=self.csv,
+            first=self.first,
+            in_memory=self.source is None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -59,8 +75,8 @@ class Proposal:
 
     @property
     def rows(self) -> int:
-        """Number of sampled rows."""
-        return int(self.data.table.num_rows)
+        """Number of rows read."""
+        return self.data.found.rows
 
     @property
     def malformed(self) -> int:
@@ -106,7 +122,7 @@ class Proposal:
                 {**guess._asdict(), "domain": None if guess.domain is None else guess.domain._asdict()}
                 for guess in self.guesses
             ],
-            "doubts": self.doubts._asdict(),
+            "doubts": {**self.doubts._asdict(), "persons": [each._asdict() for each in self.doubts.persons]},
         }
 
     def __str__(self) -> str:
@@ -117,8 +133,9 @@ class Proposal:
 
 
 def propose(data: object, *, rows: int = SAMPLE_ROWS) -> Proposal:
-    """Propose a job from the first rows of `data`: a file, a folder, a pattern such as "trips/*.csv", or a frame.
+    """Propose a job from `data`: a file, a folder, a pattern such as "trips/*.csv", or a frame.
 
+    All rows are read once, at most five million; roles and domains are guessed from a sample of `rows` rows of them.
     Every role, domain and parameter is a guess. Raises InputError or SchemaError if the data cannot be read.
 
     >>> trips = [{"rider_id": n % 30, "age": 18 + n % 50, "fare": n % 7 * 2.5} for n in range(300)]
@@ -128,30 +145,39 @@ def propose(data: object, *, rows: int = SAMPLE_ROWS) -> Proposal:
     >>> proposal.schema["quasi_identifiers"][0]
     {'name': 'age', 'lower': 0, 'upper': 120, 'step': 5}
     """
-    found = _sample(data, rows)
-    guesses = guess_roles(found.table)
-    doubts = find_doubts(found.table, guesses, csv=found.type == "csv")
-    return Proposal(guesses=tuple(guesses), doubts=doubts, data=found)
+    read = _read(data, rows)
+    sample = read.found.sample
+    profiles = [profile_column(name, sample[name]) for name in sample.column_names if name]
+    candidates = find_candidates(profiles, read.found.repeats, read.found.rows)
+    guesses = guess_roles(sample, candidates, read.found.repeats)
+    doubts = find_doubts(sample, guesses, candidates, csv=read.type == "csv" and read.csv.header is True)
+    return Proposal(guesses=tuple(guesses), doubts=doubts, data=read)
 
 
-def _sample(data: object, rows: int) -> Data:
-    """The first rows of a file, a folder, a pattern or a frame. Raises InputError, SchemaError."""
+def _read(data: object, rows: int) -> Data:
+    """A file, a folder, a pattern or a frame, read once. Raises InputError, SchemaError."""
     if not isinstance(data, str | os.PathLike):
-        table = to_table(data).slice(0, rows)
+        table = to_table(data)
         if not table.num_rows or not table.num_columns:
             raise NoRowsError("the table has no rows or no columns")
-        return Data(table=table)
+        return Data(found=survey([table], table.schema, sample=rows))
     path = Path(data)
     file, source = _find(path)
-    table, malformed = read_sample(file, rows)
-    kind = known_format(file.name)
-    assert kind is not None  # read_sample has read it
+    kind = format_of(file, InputError)
+    csv = detect_csv(file) if kind == "csv" and file.exists() else PLAIN
+    names = all_columns(file, rows, csv=csv)
+    with closing(open_reader(file, names, csv=csv)) as reader:
+        found = survey(reader, pa.schema([(name, pa.string()) for name in names]), sample=rows)
+        malformed = reader.malformed
+    if not found.rows:
+        raise no_rows(file, malformed)
     return Data(
-        table=table,
+        found=found,
         malformed=malformed,
         name=path.name or path.resolve().name,
         type=kind,
         source=source,
+        csv=csv,
         first="" if file == path else file.name,
     )
 
