@@ -317,7 +317,7 @@ def test_malformed_lines_are_counted_by_validate(run: Run, folder: Path) -> None
     (folder / "in.csv").write_text("pid,age\n1\n2\n")
     shown = run("validate", "job.yaml")
     assert shown.code == 1
-    assert "✗ source: all of the first 2 lines are malformed" in shown.out
+    assert "✗ source: all of the 2 lines are malformed" in shown.out
 
 
 def test_a_job_with_a_mistake_in_its_file_does_not_start(run: Run, folder: Path) -> None:

@@ -1,22 +1,25 @@
-"""Checks of the source: files, columns, and a trial decoding of the first rows."""
+"""Checks of the source: files, columns, and a trial decoding of rows from all of it."""
 
 import glob
 import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from castleguard.durable import UNFINISHED
 from castleguard.errors import CastleguardError
 from castleguard.jobs.check.checklist import Check, failed, message_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from castleguard.config.job_model import Endpoint, JobFile
-    from castleguard.connectors.base import Read
+    from castleguard.connectors.base import Source
 
 FILES = ("csv", "jsonl", "parquet", "arrow")
 SAMPLE_ROWS = 10_000
+MOST_ROWS = 5_000_000
 _LINES = "check the number of values, the quotes and the encoding (UTF-8)"
 
 
@@ -59,13 +62,13 @@ def check_source(job: "JobFile") -> Iterator[Check]:
         if found and job.source.type in FILES:
             try:
                 with closing(open_source(job)) as source:
-                    read = source.read(0.0)
+                    sample = _read_all(source)
             except (CastleguardError, OSError) as exc:
                 yield Check("source", message_of(exc), "bad", _remedy_of(job, path, found))
             else:
                 yield Check("source", f"has all columns of the schema ({', '.join(job.schema.columns)})")
-                if read is not None:
-                    yield from _check_rows(job, read)
+                if sample.rows or sample.bad:
+                    yield from _check_rows(job, sample)
     yield from ask_connector(job.source, "source")
 
 
@@ -87,18 +90,54 @@ def _check_readable(found: list[str]) -> Iterator[Check]:
         yield Check("source", f"{len(found)} file{'s' if len(found) > 1 else ''} readable")
 
 
-def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
-    """Decode the first rows and report counts, never values."""
+class _Sample(NamedTuple):
+    """Rows of a source, from all of what it has now."""
+
+    table: "pa.Table | None"
+    """None: there is no row."""
+    rows: int
+    """Rows read."""
+    bad: int
+    """Malformed lines among them."""
+
+    @property
+    def which(self) -> str:
+        """The sampled rows in words."""
+        assert self.table is not None
+        count = self.table.num_rows
+        return f"the {self.rows:,} rows" if count == self.rows else f"{count:,} rows, sampled from {self.rows:,},"
+
+
+def _read_all(source: "Source") -> _Sample:
+    """Read what the source has now, at most five million rows."""
+    from castleguard.jobs.reservoir import Reservoir
+    from castleguard.schema.table import to_table
+
+    reservoir: Reservoir | None = None
+    rows = bad = 0
+    while rows < MOST_ROWS and not source.finished:
+        read = source.read(0.0)
+        if read is None:
+            break
+        bad += len(read.bad)
+        rows += read.rows.num_rows
+        if read.rows.num_rows:
+            reservoir = reservoir or Reservoir(SAMPLE_ROWS)
+            reservoir.add(to_table(read.rows))
+    return _Sample(None if reservoir is None else reservoir.table(None), rows, bad)
+
+
+def _check_rows(job: "JobFile", sample: _Sample) -> Iterator[Check]:
+    """Decode the sample and report counts, never values."""
     from castleguard.algorithms.stages import make_keys
     from castleguard.jobs.endpoints import unfit_values
     from castleguard.schema.declared_types import read_types
     from castleguard.schema.roles import Numeric
     from castleguard.schema.table import to_table
 
-    rows, bad = read.rows.slice(0, SAMPLE_ROWS), len(read.bad)
-    if not rows.num_rows:
-        if bad:
-            yield Check("source", f"all of the first {bad:,} lines are malformed", "bad", _LINES)
+    rows, bad = sample.table, sample.bad
+    if rows is None:
+        yield Check("source", f"all of the {bad:,} lines are malformed", "bad", _LINES)
         return
     try:
         decoder = job.policy.stages(job.schema, make_keys(seed=0)).decoder
@@ -112,7 +151,7 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     counts = decoded.rejected.counts
     rejected = sum(counts.values())
     reasons = ", ".join(f"{reason} {count:,}" for reason, count in counts.items() if count)
-    what = f"{rejected:,} of the first {rows.num_rows:,} rows would be rejected"
+    what = f"{rejected:,} of {sample.which} would be rejected"
     allowed = 1.0 if job.dead_letter is None else job.dead_letter.max_share
     limit = f", above dead_letter.max_share ({allowed:g}), at which the job stops"
     if rejected == rows.num_rows:
@@ -127,10 +166,10 @@ def _check_rows(job: "JobFile", read: "Read") -> Iterator[Check]:
     elif rejected:
         yield Check("source", f"{what} ({reasons})", "doubtful", "check the domains and hierarchies in the schema")
     else:
-        yield Check("source", f"none of the first {rows.num_rows:,} rows would be rejected")
+        yield Check("source", f"none of {sample.which} would be rejected")
     if bad:
-        share = bad / (bad + read.rows.num_rows)
-        what = f"{bad:,} malformed line{'' if bad == 1 else 's'} among {read.rows.num_rows:,} rows"
+        share = bad / (bad + sample.rows)
+        what = f"{bad:,} malformed line{'' if bad == 1 else 's'} among {sample.rows:,} rows"
         yield Check("source", f"{what}{limit if share > allowed else ''}", "doubtful", _LINES)
     fine = [
         role.name

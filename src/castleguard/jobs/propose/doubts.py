@@ -1,8 +1,9 @@
 """Doubts about a sample, shown next to the guesses. They never contain a value."""
 
+import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,6 +11,11 @@ import pyarrow.compute as pc
 from castleguard.jobs.propose.guesses import Guess
 from castleguard.jobs.propose.persons import MOST_CANDIDATES, Candidate
 from castleguard.jobs.propose.profile import Profile, profile_column
+from castleguard.jobs.propose.survey import WINDOWS, Survey
+
+K = 10
+_GROUPS = 10  # groups of k persons whose rows wait together
+_ENOUGH = 3 * K  # persons among the rows that wait together
 
 _DATA = re.compile(r".*@.*|[-+]?[\d.,]+|\d{4}-\d\d-\d\d.*")
 
@@ -23,10 +29,15 @@ class Doubts(NamedTuple):
     """Columns that may identify persons, besides the one that is guessed."""
     headless: bool
     """Whether the header line of a CSV file looks like a row."""
+    delay: int | None = None
+    """Delay that the order of the rows asks for; None: the usual one is enough."""
+    sorted_by: tuple[str, ...] = ()
+    """Sensitive columns with less than two values among neighbouring rows, whatever the delay."""
 
 
-def find_doubts(table: pa.Table, guesses: list[Guess], candidates: Sequence[Candidate], *, csv: bool) -> Doubts:
-    """Compare the sample with its guesses. `csv`: the names of the columns come from a line of CSV."""
+def find_doubts(found: Survey, guesses: list[Guess], candidates: Sequence[Candidate], *, csv: bool) -> Doubts:
+    """Compare the table with its guesses. `csv`: the names of the columns come from a line of CSV."""
+    table = found.sample
     profiles = {guess.column: profile_column(guess.column, table[guess.column]) for guess in guesses}
     columns = {guess.column: _describe_misfits(guess, profiles[guess.column]) for guess in guesses}
     person = {guess.column for guess in guesses if guess.role == "person"}
@@ -35,7 +46,29 @@ def find_doubts(table: pa.Table, guesses: list[Guess], candidates: Sequence[Cand
         columns={name: doubt for name, doubt in columns.items() if doubt},
         persons=tuple(others[:MOST_CANDIDATES]),
         headless=csv and any(_looks_like_data(name, table[name]) for name in profiles),
+        **_order_of(found, guesses),
     )
+
+
+class _Order(TypedDict):
+    delay: int | None
+    sorted_by: tuple[str, ...]
+
+
+def _order_of(found: Survey, guesses: list[Guess]) -> _Order:
+    """What the order of the rows asks for: enough persons, and two values, among the rows that wait together."""
+    usual, longer = WINDOWS
+    delay: int | None = None
+    for guess in guesses:
+        if guess.role == "person":
+            each = found.repeats[guess.column].each
+            if (found.fewest(guess.column, usual) or _ENOUGH) < _ENOUGH:
+                delay = max(delay or 0, math.ceil(_GROUPS * K * each / usual) * usual)
+    sensitive = [guess.column for guess in guesses if guess.role == "sensitive"]
+    if any((found.fewest(column, usual) or 2) < 2 for column in sensitive):
+        delay = max(delay or 0, longer)
+    alike = tuple(column for column in sensitive if (found.fewest(column, longer) or 2) < 2)
+    return {"delay": delay, "sorted_by": alike}
 
 
 def _describe_misfits(guess: Guess, profile: Profile) -> str:

@@ -41,7 +41,8 @@ _KNOWN_DOMAINS = {
 }
 _AGE_SPAN = 12  # years: "ages" within fewer are codes
 _WIDEST_GAP = 20  # times the mean gap of serial numbers: by chance, one of 20,000 is 10 times as wide
-MOST_REJECTED = 0.05  # share of rows
+MOST_REJECTED = 0.02  # share of rows; clumps of them must not reach the share at which a job stops
+_MOST_MISSING, _MOST_MISSING_SENSITIVE = 0.1, 0.5  # share of rows
 
 
 class Guess(NamedTuple):
@@ -83,7 +84,7 @@ def guess_roles(
         if person is not None and profile.name == person.column:
             found = Guess(profile.name, "person", f"looks like an identifier of persons: {person}")
         else:
-            found = _guess(profile, numbers_rows=profile.name in unique and _is_serial(profile))
+            found = _guess(profile, table.num_rows, numbers_rows=profile.name in unique and _is_serial(profile))
         guesses.append(found._replace(missing=table.num_rows - profile.rows))
     return _publish_enough(_keep_few(guesses, table, profiles), profiles, table.num_rows)
 
@@ -118,7 +119,7 @@ def _publish_enough(guesses: list[Guess], profiles: Mapping[str, Profile], rows:
     return [guess._replace(to_root=True) if guess.column in at_root else guess for guess in guesses]
 
 
-def _guess(profile: Profile, *, numbers_rows: bool) -> Guess:
+def _guess(profile: Profile, rows: int, *, numbers_rows: bool) -> Guess:
     words = words_of(profile.name)
     dropped = _why_dropped(profile, words)
     if not dropped and numbers_rows and not any(word in _SENSITIVE for word in words):
@@ -126,9 +127,12 @@ def _guess(profile: Profile, *, numbers_rows: bool) -> Guess:
     if dropped:
         return Guess(profile.name, "dropped", dropped)
     role: Role = "quasi-identifier"
+    lost = 1 - profile.rows * profile.readable / rows
     if any(word in _SENSITIVE for word in words) and profile.kind in ("text", "number"):
         role = "sensitive"
     few = role == "sensitive" and profile.kind == "number" and profile.whole and profile.distinct <= FEW
+    if lost > (_MOST_MISSING if role == "quasi-identifier" else _MOST_MISSING_SENSITIVE):
+        return Guess(profile.name, "dropped", f"has no readable value in {100 * lost:.0f} % of the rows")
     if profile.kind == "text" or profile.distinct <= 2 or few or _is_code(profile, words):
         return _guess_labels(profile, role)
     return _guess_domain(profile, words, role)

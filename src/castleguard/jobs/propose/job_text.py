@@ -6,11 +6,10 @@ from typing import NamedTuple
 
 from castleguard.config.schema_file import OPEN
 from castleguard.connectors.csv_input import PLAIN, CsvInput
-from castleguard.jobs.propose.doubts import Doubts
+from castleguard.jobs.propose.doubts import Doubts, K
 from castleguard.jobs.propose.guesses import Guess
 
 _SPECIAL = {"yes", "no", "on", "off", "true", "false", "null", "y", "n", "nan", "inf"}
-_K = 10
 _DELAY = 1000
 
 
@@ -40,12 +39,12 @@ class Subject(NamedTuple):
         return re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "job"
 
 
-_NO_DOUBTS = Doubts({}, (), False)
+_NO_DOUBTS = Doubts({}, (), headless=False)
 
 
 def proposal(subject: Subject, guesses: list[Guess], doubts: Doubts = _NO_DOUBTS) -> str:
     """The text of a job file."""
-    return "\n".join([*_head(subject), *_schema(guesses, doubts), *_privacy(subject, guesses), *_rest(), ""])
+    return "\n".join([*_head(subject), *_schema(guesses, doubts), *_privacy(subject, guesses, doubts), *_rest(), ""])
 
 
 def scalar(text: str) -> str:
@@ -171,15 +170,21 @@ def _declared(guess: Guess) -> str:
     return f"{{{name}, lower: {lower}, upper: {upper}, step: {step}}}"
 
 
-def _privacy(subject: Subject, guesses: list[Guess]) -> Iterator[str]:
-    k = min(_K, max(2, subject.rows // 20))
-    delay = max(k, min(_DELAY, subject.rows // 5))
+def _privacy(subject: Subject, guesses: list[Guess], doubts: Doubts) -> Iterator[str]:
+    k = min(K, max(2, subject.rows // 20))
+    delay = max(k, min(_DELAY if doubts.delay is None else doubts.delay, subject.rows // 5))
     yield "privacy:"
     yield "  algorithm: citadel  # GUESS: narrow groups of true ranges, without noise; see the concepts for the others"
     yield f"  k: {k}  # GUESS: distinct persons in every published group"
-    if any(guess.role == "sensitive" for guess in guesses):
+    if doubts.sorted_by:
+        yield f"  # l: 2  # left out: rows with equal {', '.join(map(scalar, doubts.sorted_by))} arrive together,"
+        yield "      # so most rows would be suppressed; shuffle the file, or set l with a longer delay"
+    elif any(guess.role == "sensitive" for guess in guesses):
         yield "  l: 2  # GUESS: distinct values of every sensitive column in every published group"
-    yield f"  delay: {delay}  # GUESS: rows that may arrive before a row must be published; more is more precise"
+    why = "more is more precise"
+    if doubts.delay is not None:
+        why = "long, because rows of few persons arrive together, or rows with equal values"
+    yield f"  delay: {delay}  # GUESS: rows that may arrive before a row must be published; {why}"
     yield "  # max_wait: 30s  # longest wait of a row, for a source that never ends"
     yield ""
 

@@ -150,7 +150,7 @@ def propose(data: object, *, rows: int = SAMPLE_ROWS) -> Proposal:
     profiles = [profile_column(name, sample[name]) for name in sample.column_names if name]
     candidates = find_candidates(profiles, read.found.repeats, read.found.rows)
     guesses = guess_roles(sample, candidates, read.found.repeats)
-    doubts = find_doubts(sample, guesses, candidates, csv=read.type == "csv" and read.csv.header is True)
+    doubts = find_doubts(read.found, guesses, candidates, csv=read.type == "csv" and read.csv.header is True)
     return Proposal(guesses=tuple(guesses), doubts=doubts, data=read)
 
 

@@ -5,20 +5,21 @@ rows a person has is not seen in a sample of rows.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from castleguard.jobs.reservoir import Reservoir
 from castleguard.schema.column import as_text
 
 SAMPLE_ROWS = 20_000
 _MOST_KEPT = 20_000  # distinct values of a column that are counted
-_MOST_READ = 5_000_000  # rows
+MOST_READ = 5_000_000  # rows
 _HASHES = 1 << 32
+WINDOWS = (1_000, 10_000)  # rows
+_BETWEEN = 40_000  # rows between two windows
 
 
 @dataclass(frozen=True)
@@ -53,60 +54,72 @@ class Survey:
     """Rows read."""
     whole: bool
     """Whether these are all rows."""
+    windows: Mapping[int, Sequence[Mapping[str, int]]]
+    """Different values of every column in stretches of so many neighbouring rows."""
+
+    def fewest(self, column: str, size: int) -> int | None:
+        """Different values that nine of ten stretches of `size` rows have at least; None: there is no such stretch."""
+        counts = sorted(window[column] for window in self.windows[size])
+        return counts[len(counts) // 10] if counts else None
 
 
 def survey(batches: Iterable[pa.RecordBatch | pa.Table], schema: pa.Schema, *, sample: int = SAMPLE_ROWS) -> Survey:
     """Read all batches, at most five million rows."""
     counters = {name: _Counter() for name in schema.names}
-    kept = _Reservoir(sample)
+    kept = Reservoir(sample)
+    windows = _Windows()
     rows = 0
     whole = True
     for batch in batches:
-        if rows >= _MOST_READ:
+        if rows >= MOST_READ:
             whole = False
             break
         table = batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch])
         rows += table.num_rows
         kept.add(table)
+        windows.add(table)
         for name, counter in counters.items():
             counter.add(table[name])
     repeats = {name: counter.repeats() for name, counter in counters.items()}
-    return Survey(kept.table(schema), repeats, rows, whole)
+    windows.close()
+    return Survey(kept.table(schema), repeats, rows, whole, windows.found)
 
 
-class _Reservoir:
-    """A uniform sample of rows: those with the smallest of random numbers."""
+class _Windows:
+    """Different values of every column among neighbouring rows, at places spread over the table."""
 
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._draw = np.random.default_rng(0)
+    def __init__(self) -> None:
+        self.found: dict[int, list[Mapping[str, int]]] = {size: [] for size in WINDOWS}
         self._tables: list[pa.Table] = []
-        self._numbers: list[NDArray[np.float64]] = []
-        self._limit = 1.0
         self._held = 0
+        self._skip = 0
 
     def add(self, table: pa.Table) -> None:
-        numbers = self._draw.random(table.num_rows)
-        chosen = numbers < self._limit
-        if chosen.any():
-            self._tables.append(table if chosen.all() else table.filter(pa.array(chosen)))
-            self._numbers.append(numbers[chosen])
-            self._held += int(np.count_nonzero(chosen))
-        if self._held > 2 * self._size:
-            self._shrink()
+        skipped = min(self._skip, table.num_rows)
+        self._skip -= skipped
+        table = table.slice(skipped)
+        if table.num_rows:
+            self._tables.append(table)
+            self._held += table.num_rows
+        if self._held >= WINDOWS[-1]:
+            self.close()
+            self._skip = _BETWEEN
 
-    def table(self, schema: pa.Schema) -> pa.Table:
-        if self._held > self._size:
-            self._shrink()
-        return pa.concat_tables(self._tables, promote_options="permissive") if self._tables else schema.empty_table()
+    def close(self) -> None:
+        """Count the values of the rows that are held."""
+        if self._tables:
+            rows = pa.concat_tables(self._tables, promote_options="permissive")
+            for size in WINDOWS:
+                if rows.num_rows >= size:
+                    self.found[size].append({name: _distinct(rows[name][:size]) for name in rows.column_names})
+        self._tables, self._held = [], 0
 
-    def _shrink(self) -> None:
-        numbers = np.concatenate(self._numbers)
-        self._limit = float(np.partition(numbers, self._size)[self._size])
-        table = pa.concat_tables(self._tables, promote_options="permissive")
-        chosen = numbers < self._limit
-        self._tables, self._numbers = [table.filter(pa.array(chosen)).combine_chunks()], [numbers[chosen]]
-        self._held = int(np.count_nonzero(chosen))
+
+def _distinct(column: pa.ChunkedArray) -> int:
+    try:
+        return int(pc.count_distinct(column).as_py())
+    except pa.ArrowException:  # a nested column
+        return 0
 
 
 class _Counter:
