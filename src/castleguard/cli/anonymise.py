@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from castleguard.cli.file_options import check_output, csv_output, file_options, writing_options
+from castleguard.cli.file_options import check_output, csv_input, csv_output, file_options, writing_options
 from castleguard.cli.policy_options import PolicyCommand, make_policy
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def anonymise(
     input: Path,
     output: Path,
     schema_file: Path,
+    csv_pairs: tuple[str, ...],
     algorithm: str,
     numbers: str | None,
     formulas: str | None,
@@ -45,14 +46,14 @@ def anonymise(
     csv = csv_output(output, formulas)
 
     from castleguard.cli.summary import summary, warn_if_empty
-    from castleguard.config.schema_file import load_schema
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.conversion import convert
     from castleguard.errors import ConfigError
     from castleguard.schema.published_text import unfit_text
     from castleguard.stream import Anonymiser
 
-    schema = load_schema(schema_file)
+    schema, dialect = read_schema_file(schema_file)
     chosen = make_policy(algorithm, policy)
     stream = Anonymiser(schema, chosen, **_given({"seed": seed, "numbers": numbers}))
     found = unfit_text(schema, csv.unfit())
@@ -61,7 +62,7 @@ def anonymise(
             f"{schema_file}  a spreadsheet would run {found} as a formula: rename it, or use --formulas escape"
         )
     stream.reject_unfit(csv.unfit())
-    with closing(open_reader(input, schema.columns)) as reader:
+    with closing(open_reader(input, schema.columns, csv=csv_input(input, csv_pairs, dialect))) as reader:
         with _progress_bar(reader, quiet=quiet) as progress:
             # A file has no clock: all rows arrive at once.
             convert(reader, stream, open_writer(output, csv=csv), now=0.0 if chosen.timed else None, progress=progress)

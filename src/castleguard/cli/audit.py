@@ -94,14 +94,15 @@ def audit(ctx: click.Context, /, original: Path, published: Path | None, **optio
 
 def _audit_files(original: Path, published: Path, options: dict[str, Any], chosen: dict[str, Any]) -> "Audit":
     """Audit two files under the policy of the options."""
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.jobs.evaluation import audit as audit_files
-    from castleguard.jobs.load import load_schema
 
     schema_file, algorithm, formulas = (options.pop(name) for name in ("schema_file", "algorithm", "formulas"))
     if schema_file is None:
         raise click.UsageError("--schema is missing: it gives every column its role")
-    schema, policy = load_schema(schema_file), make_policy(algorithm, options)
-    return audit_files(original, published, schema, policy, formulas=formulas, **chosen)
+    schema, csv = read_schema_file(schema_file)
+    policy = make_policy(algorithm, options)
+    return audit_files(original, published, schema, policy, formulas=formulas, csv=csv, **chosen)
 
 
 def _audit_job(path: Path, options: dict[str, Any], chosen: dict[str, Any]) -> "Audit":

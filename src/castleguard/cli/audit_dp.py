@@ -149,15 +149,15 @@ def _given(schema_file: Path | None, data: Path | None, rows: int | None, policy
         if rows is not None:
             raise click.UsageError("--rows needs --data")
         return None
-    from castleguard.config.schema_file import load_schema
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.judge.first_rows import read_sample
     from castleguard.judge.game.backgrounds import rows_for, rows_of
     from castleguard.judge.game.settings import Given
 
-    schema = load_schema(schema_file)
+    schema, csv = read_schema_file(schema_file)
     wanted = rows or rows_for(policy)
     # Read twice as many as needed: some may be unusable.
-    return Given(schema=schema, rows=rows_of(read_sample(data, schema, 2 * wanted), schema)[:wanted])
+    return Given(schema=schema, rows=rows_of(read_sample(data, schema, 2 * wanted, csv), schema)[:wanted])
 
 
 @contextmanager

@@ -47,14 +47,14 @@ def compare(
     "loss" covers all rows and counts a suppressed row as 1; "publ. loss" covers published rows only. A method that
     does not support the schema is listed with the reason.
     """
-    from castleguard.config.schema_file import load_schema
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.lab.harness import Options, make_task
     from castleguard.lab.side_by_side import choose
     from castleguard.lab.side_by_side import compare as compare_all
 
     chosen = choose([] if methods is None else [name.strip() for name in methods.split(",")])
-    schema = load_schema(schema_file)
-    task = make_task(read_table(data, schema.columns), schema, k=k, delay=delay, l=l, options=Options(**options))
+    schema, csv = read_schema_file(schema_file)
+    task = make_task(read_table(data, schema.columns, csv), schema, k=k, delay=delay, l=l, options=Options(**options))
     warn_once(but="the gate refused")  # the table shows those
     if as_json:
         click.echo(json.dumps([found.figures() for found in compare_all(task, chosen)], indent=2))

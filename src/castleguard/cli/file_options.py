@@ -11,6 +11,7 @@ import click
 from castleguard.errors import OutputError
 
 if TYPE_CHECKING:
+    from castleguard.connectors.csv_input import CsvInput
     from castleguard.connectors.csv_options import CsvOutput
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -22,7 +23,18 @@ defaulted = partial(click.option, show_default=True)
 """An option whose help shows its default."""
 
 schema_option = click.option(
-    "--schema", "schema_file", type=FILE, required=True, help="YAML file that gives every column its role."
+    "--schema",
+    "schema_file",
+    type=FILE,
+    required=True,
+    help="YAML file that gives every column its role; or a job file, of which the schema and the csv options are used.",
+)
+csv_option = click.option(
+    "--csv",
+    "csv_pairs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How IN is written, if it is not plain CSV, such as --csv separator=; --csv decimal=, --csv null_values=NA.",
 )
 link_option = click.option("--link", metavar="COLUMN", help="Row-number column that both files contain.")
 seed_option = defaulted("--seed", type=int, default=0, help="Seed of the random choices.")
@@ -43,6 +55,19 @@ published_formulas_option = click.option(
     help="The --formulas that PUBLISHED was written with, if it is CSV; escaping is undone.  [default: escape]",
 )
 """For commands that read published CSV."""
+
+
+def csv_input(path: Path, pairs: tuple[str, ...], default: "CsvInput") -> "CsvInput":
+    """The options of --csv, or those of the job file. Raises UsageError, InputError."""
+    from castleguard.connectors.csv_input import parse_csv_input
+    from castleguard.connectors.formats import format_of
+    from castleguard.errors import InputError
+
+    if not pairs:
+        return default
+    if format_of(path, InputError) != "csv":
+        raise click.UsageError("--csv applies to CSV only: remove it")
+    return parse_csv_input(pairs)
 
 
 def csv_output(output: Path, formulas: str | None) -> "CsvOutput":
@@ -71,6 +96,7 @@ def file_options(command: _Command) -> _Command:
             help="File to write; its extension sets the format.",
         ),
         schema_option,
+        csv_option,
     )
 
 

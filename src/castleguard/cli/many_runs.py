@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from castleguard.connectors.csv_input import CsvInput
 
-def read_table(path: Path, columns: tuple[str, ...]) -> "pa.Table":
+
+def read_table(path: Path, columns: tuple[str, ...], csv: "CsvInput") -> "pa.Table":
     """All rows of a file, with these columns."""
     import pyarrow as pa
 
     from castleguard.connectors.formats import open_reader
 
-    with closing(open_reader(path, columns)) as reader:
+    with closing(open_reader(path, columns, csv=csv)) as reader:
         return pa.Table.from_batches(list(reader))
 
 

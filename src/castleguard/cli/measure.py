@@ -42,8 +42,9 @@ def measure(original: Path, published: Path, schema_file: Path, as_json: bool, *
     Without --link, measures that need to match rows are skipped, and the last lines list them. The figures depend on
     the original rows: do not publish them.
     """
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.jobs.evaluation import measure as measure_files
-    from castleguard.jobs.load import load_schema
 
-    found = measure_files(original, published, load_schema(schema_file), **options)
+    schema, csv = read_schema_file(schema_file)
+    found = measure_files(original, published, schema, csv=csv, **options)
     click.echo(json.dumps(found.as_json(), indent=2) if as_json else found)

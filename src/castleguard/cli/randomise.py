@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from castleguard.cli.file_options import check_output, csv_output, file_options, writing_options
+from castleguard.cli.file_options import check_output, csv_input, csv_output, file_options, writing_options
 
 
 @click.command(short_help="Add noise to each row of a file.")
@@ -20,6 +20,7 @@ def randomise(
     input: Path,
     output: Path,
     schema_file: Path,
+    csv_pairs: tuple[str, ...],
     epsilon: float | None,
     phi: float | None,
     weights: tuple[str, ...],
@@ -40,14 +41,14 @@ def randomise(
 
     from castleguard.books import Report
     from castleguard.cli.summary import warn_if_empty
-    from castleguard.config.schema_file import load_schema
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.connectors.formats import open_reader, open_writer
     from castleguard.edge import Randomiser
 
-    schema = load_schema(schema_file)
+    schema, dialect = read_schema_file(schema_file)
     shares = dict(_weight(text) for text in weights) or None
     randomiser = Randomiser(schema, epsilon=epsilon, phi=phi, weights=shares, seed=seed)
-    with closing(open_reader(input, schema.columns)) as reader:
+    with closing(open_reader(input, schema.columns, csv=csv_input(input, csv_pairs, dialect))) as reader:
         writer = open_writer(output, csv=csv)
         try:
             rows = 0

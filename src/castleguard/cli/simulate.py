@@ -64,12 +64,12 @@ def simulate(
         check_output(data, output, overwrite)
     chosen = cast("Dcastle", make_policy("dcastle", {**policy, "sites": sites}))
 
-    from castleguard.config.schema_file import load_schema
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.connectors.formats import open_writer
     from castleguard.sites.ways import compare
 
-    schema = load_schema(schema_file)
-    table = read_table(data, schema.columns)
+    schema, csv = read_schema_file(schema_file)
+    table = read_table(data, schema.columns, csv)
     click.echo(f"{table.num_rows:,} rows ({table.nbytes:,} bytes), distributed to {sites} sites\n")
     click.echo("".join(title.rjust(width) for title, width in zip(_TITLES, _WIDTHS, strict=True)))
     warn_once()

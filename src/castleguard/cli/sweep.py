@@ -48,20 +48,22 @@ def sweep(
     published rows are checked and discarded. Run the same command again after an interruption to finish the sweep.
     """
     from castleguard.cli.signals import Interrupted, interruption_message
-    from castleguard.jobs.load import load_schema
+    from castleguard.config.schema_file import read_schema_file
     from castleguard.jobs.sweeping import plan_sweep
     from castleguard.judge.sweep.advice import Limits
     from castleguard.judge.sweep.folder import Folder
 
     lists = {name: values for name, values in _in_order(options).items() if values is not None}
+    schema, csv = read_schema_file(schema_file)
     plan = plan_sweep(
         data,
-        load_schema(schema_file),
+        schema,
         algorithm,
         lists,
         make_policy,
         sample=sample,
         seeds=range(seed, seed + runs),
+        csv=csv,
     )
     settings = len(plan.grid.settings)
     with closing(Folder(output, plan.identity, overwrite=overwrite)) as folder, interruption_message(_INTERRUPTED):

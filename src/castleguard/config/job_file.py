@@ -30,7 +30,7 @@ from castleguard.config.environment import Variables
 from castleguard.config.job_model import Checkpoint, DeadLetter, Endpoint, JobFile, Metrics, Numbers
 from castleguard.config.policy_section import build_policy
 from castleguard.config.problems import Problem, explain, located, suggest
-from castleguard.config.schema_file import build_schema, load_schema
+from castleguard.config.schema_file import CONFIRM, build_schema, load_schema
 from castleguard.config.secrets import FromEnvironment, holds_secret
 from castleguard.config.sections import Section, options_model, section_model
 from castleguard.config.sites_section import SITE, Sites, build_sites, check_name, with_number
@@ -41,7 +41,6 @@ from castleguard.schema.roles import Schema
 NEEDED = ("source", "schema", "privacy", "sink")
 KEYS = ("name", "confirmed", *NEEDED, "checkpoint", "dead_letter", "metrics", "numbers", "sites", "spark")
 NAME = r"^[a-z0-9-]+$"
-CONFIRM = "is false: check the guesses in this file, then set confirmed: true (or delete the line)"
 
 _Built = TypeVar("_Built")
 

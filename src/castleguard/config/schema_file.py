@@ -10,12 +10,14 @@
 Every error names the file, the line and the key; all of them are reported at once.
 """
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from castleguard.config.document import Document, Place, read_document
+from castleguard.config.environment import Variables
 from castleguard.config.problems import Problem, explain, report
 from castleguard.config.schema_model import (
     KNOWN_KEYS,
@@ -26,20 +28,56 @@ from castleguard.config.schema_model import (
     SchemaEntry,
     SensitiveEntry,
 )
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.errors import SchemaError
 from castleguard.schema.hierarchy import Hierarchy
 from castleguard.schema.person import Person
 from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Public, Sensitive
 
+CONFIRM = "is false: check the guesses in this file, then set confirmed: true (or delete the line)"
+"""The problem of a proposed file that nobody has confirmed."""
 OPEN = "?"
 """In place of the person's column: it is not chosen yet."""
 
 
+class SchemaFile(NamedTuple):
+    """What a schema file or a job file says about the columns, and about CSV files that hold them."""
+
+    schema: Schema
+    csv: CsvInput = PLAIN
+
+
 def load_schema(path: str | Path) -> Schema:
-    """Read a schema file; raises ConfigError with one line per problem."""
+    """Read the schema of a schema file or a job file; raises ConfigError with one line per problem."""
+    return read_schema_file(path).schema
+
+
+def read_schema_file(path: str | Path) -> SchemaFile:
+    """Read a schema file, or the schema and the `csv` of the source of a job file. Raises ConfigError."""
     document = read_document(path)
-    return schema_section(document, document.data)
+    data = document.data
+    if not isinstance(data, dict) or "schema" not in data or "quasi_identifiers" in data:
+        return SchemaFile(schema_section(document, data))
+    variables = Variables(os.environ)
+    filled = variables.fill({"schema": data["schema"], "csv": _csv_section(data)})
+    problems = list(variables.problems)
+    if data.get("confirmed", True) is not True:
+        problems.append(Problem(("confirmed",), CONFIRM))
+    if problems:
+        raise report(document, problems)
+    schema = schema_section(document, filled["schema"], ("schema",))
+    try:
+        return SchemaFile(schema, CsvInput(**filled["csv"]))
+    except (TypeError, ValueError) as exc:
+        raise report(document, [Problem(("source", "csv"), f"cannot work: {exc}")]) from None
+
+
+def _csv_section(job: dict[str, Any]) -> dict[str, Any]:
+    """The options of CSV in the source of a job."""
+    source = job.get("source")
+    csv = source.get("csv") if isinstance(source, dict) else None
+    return csv if isinstance(csv, dict) else {}
 
 
 def schema_section(document: Document, data: object, section: Place = ()) -> Schema:

@@ -86,6 +86,12 @@ class CsvInput:
 PLAIN = CsvInput()
 
 
+def csv_input_of(options: Any) -> CsvInput:
+    """The options of CSV input of a source with these options; plain CSV if it has none."""
+    csv = getattr(options, "csv", None)
+    return csv if isinstance(csv, CsvInput) else PLAIN
+
+
 def parse_csv_input(pairs: tuple[str, ...]) -> CsvInput:
     """Options from texts such as "separator=;". Raises InputError.
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from castleguard.connectors.csv_input import PLAIN, CsvInput, csv_input_of
 from castleguard.connectors.csv_options import csv_of
 from castleguard.connectors.formats import Format
 from castleguard.errors import InputError
@@ -25,6 +26,7 @@ class _Original(NamedTuple):
 
     data: object
     format: Format | None = None
+    csv: CsvInput = PLAIN
 
 
 def audit(  # noqa: PLR0913 (options, by keyword only)
@@ -39,6 +41,7 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
     attack_runs: int = 50,
     observed_rows: int = 100_000,
     formulas: str | None = None,
+    csv: CsvInput = PLAIN,
 ) -> "Audit":
     """Audit a publication against its original: recount every group and run the known attacks.
 
@@ -46,10 +49,11 @@ def audit(  # noqa: PLR0913 (options, by keyword only)
     the audit can find a broken promise, but cannot prove that a promise was kept. `population` is a table of all
     persons who may be in the data. `threshold`: persons with a higher risk are counted. `attack_runs`: guesses in the
     attack that counts rows. `observed_rows`: rows published again for the observer who knows arrival times, at least
-    four delays; 0 skips it. `formulas`: the option that published CSV was written with.
+    four delays; 0 skips it. `formulas`: the option that published CSV was written with. `csv`: how an original CSV file
+    is written.
     """
     return _audit(
-        _Original(original),
+        _Original(original, csv=csv),
         published,
         schema,
         policy,
@@ -67,7 +71,14 @@ def audit_job(job: "JobFile", **options: Any) -> "Audit":
     before, format, after = files_of(job)
     csv = csv_of(job.sink.options)
     formulas = None if csv is None else csv.formulas
-    return _audit(_Original(before, format), after, job.schema, job.policy, formulas=formulas, **options)
+    return _audit(
+        _Original(before, format, csv_input_of(job.source.options)),
+        after,
+        job.schema,
+        job.policy,
+        formulas=formulas,
+        **options,
+    )
 
 
 def _audit(
@@ -114,13 +125,14 @@ def measure(  # noqa: PLR0913 (options, by keyword only)
     runs: int = 3,
     seed: int = 0,
     formulas: str | None = None,
+    csv: CsvInput = PLAIN,
 ) -> "Utility":
     """Measure the utility of a published table: lost detail, counts, single numbers, learning.
 
     `original` and `published` are frames or paths, `link` is a row-number column of both, `k` the promised k. Each
     `window` of rows gets `queries` COUNT queries of this `selectivity` (0: none); `sample_rate` is the share of rows
-    that was sampled. With `label`, classifiers are trained `runs` times to predict that column. The figures depend on
-    original rows: do not publish them.
+    that was sampled. With `label`, classifiers are trained `runs` times to predict that column. `csv`: how an original
+    CSV file is written. The figures depend on original rows: do not publish them.
     """
     from castleguard.judge.measure.learning import Learning
     from castleguard.judge.measure.queries import Workload
@@ -130,7 +142,7 @@ def measure(  # noqa: PLR0913 (options, by keyword only)
     if queries:
         workload = Workload(selectivity=selectivity, queries=queries, window=window, seed=seed, sample_rate=sample_rate)
     asked = Asked(link=link, k=k, workload=workload, label=label, learning=Learning(runs=runs, seed=seed))
-    before = _original(_Original(original), schema, link)
+    before = _original(_Original(original, csv=csv), schema, link)
     return measure_utility(_published(published, formulas).rows, before, schema, asked)
 
 
@@ -138,7 +150,7 @@ def _original(original: _Original, schema: "Schema", link: str | None) -> pa.Tab
     """The declared columns of the original rows, and the link column."""
     columns = list(dict.fromkeys([*schema.columns, *([link] if link else [])]))
     if isinstance(original.data, str | os.PathLike):
-        return read_original(Path(original.data), columns, format=original.format)
+        return read_original(Path(original.data), columns, format=original.format, csv=original.csv)
     table = to_table(original.data, columns, person=schema.person)
     for name in columns:
         if name not in table.column_names:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.file_sample import Sample, read_sample
 from castleguard.connectors.formats import Format, format_of, open_reader
 from castleguard.connectors.formulas import unescape_table
@@ -24,12 +25,14 @@ _PART = re.compile(r"part-(\d+)\.")
 _FILES: tuple[Format, ...] = ("csv", "jsonl", "parquet", "arrow")
 
 
-def read_original(path: Path, columns: Sequence[str], *, format: Format | None = None) -> pa.Table:
+def read_original(
+    path: Path, columns: Sequence[str], *, format: Format | None = None, csv: CsvInput = PLAIN
+) -> pa.Table:
     """The declared columns of a file, or of all files of a folder or pattern, sorted by name."""
     files = list_files(path)
     batches: list[pa.RecordBatch] = []
     for name in files.names():
-        with closing(open_reader(files.path(name), columns, format=format)) as reader:
+        with closing(open_reader(files.path(name), columns, format=format, csv=csv)) as reader:
             batches.extend(reader)
     if not batches:
         raise NoRowsError(f"{path} has no rows")

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from castleguard.algorithms.lookup import find
 from castleguard.algorithms.policy import Policy
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.errors import NoRowsError, UsageError
 from castleguard.judge.first_rows import read_sample
 from castleguard.judge.publishing import quiet
@@ -64,7 +65,7 @@ class Plan:
             )
 
 
-def plan_sweep(
+def plan_sweep(  # noqa: PLR0913 (options, by keyword only)
     data: object,
     schema: "Schema",
     algorithms: Sequence[str],
@@ -73,10 +74,11 @@ def plan_sweep(
     *,
     sample: int = SAMPLE_ROWS,
     seeds: range = range(1),
+    csv: CsvInput = PLAIN,
 ) -> Plan:
     """Combine the parameters and read the first `sample` rows of a frame or file. `make` builds a setting's policy.
 
-    Several algorithms count as one more parameter, the first.
+    Several algorithms count as one more parameter, the first. `csv`: how a CSV file is written.
     """
     path = Path(data) if isinstance(data, str | os.PathLike) else None
     several = {"algorithm": tuple(algorithms)} if len(algorithms) > 1 else {}
@@ -91,7 +93,7 @@ def plan_sweep(
         known: dict[str, Any] = {"rows": rows.num_rows}  # no checksum: it would confirm a guessed row
     else:
         known = identity_of_file(path)
-        rows = read_sample(path, schema, sample)
+        rows = read_sample(path, schema, sample, csv)
     identity = {
         "version": __version__,
         "data": known,
@@ -125,6 +127,7 @@ def sweep(  # noqa: PLR0913 (options, by keyword only)
     max_risk: float | None = None,
     output: str | Path | None = None,
     overwrite: bool = False,
+    csv: CsvInput = PLAIN,
 ) -> Sweep:
     """Publish the first rows of `data` with every combination of the parameters, in memory, and recommend one.
 
@@ -152,6 +155,7 @@ def sweep(  # noqa: PLR0913 (options, by keyword only)
         lambda name, values: kinds[name](**values),
         sample=sample,
         seeds=range(seed, seed + runs),
+        csv=csv,
     )
     limits = Limits(loss=max_loss, risk=max_risk)
     if output is None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from castleguard.config.job_model import Endpoint, JobFile
 from castleguard.connectors.column_checks import require_columns
+from castleguard.connectors.csv_input import csv_input_of
 from castleguard.connectors.formulas import ESCAPABLE, ESCAPABLE_NUMBER, escape_names
 from castleguard.connectors.listing import Listing, list_files
 from castleguard.errors import InputError, UsageError
@@ -67,6 +68,7 @@ def reading_of(job: JobFile, columns: tuple[str, ...]) -> Reading:
         pattern=listing.pattern,
         columns=_types(job.source.type, listing, columns),
         batch_rows=options.batch_rows,
+        csv=csv_input_of(options),
     )
 
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from castleguard.connectors.bad_lines import KeepsBadLines
+from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.formats import TEXT, Format, open_reader
 from castleguard.connectors.listing import MANIFEST
 from castleguard.connectors.payloads import Format as MessageFormat
@@ -53,6 +54,7 @@ class FileRead:
     columns: pa.Schema
     """The columns to read, with their types in Spark."""
     batch_rows: int
+    csv: CsvInput = PLAIN
 
     @property
     def output(self) -> pa.Schema:
@@ -101,7 +103,12 @@ class FileRead:
             return  # an empty file has no header and no rows, and is valid
         name = path.relative_to(self.folder).as_posix()
         reader = open_reader(
-            path, self.columns.names, batch_rows=self.batch_rows, format=self.format, keep_bad=self.format in TEXT
+            path,
+            self.columns.names,
+            batch_rows=self.batch_rows,
+            format=self.format,
+            keep_bad=self.format in TEXT,
+            csv=self.csv,
         )
         number = 0
         try:

@@ -230,7 +230,18 @@ def made(*more: str) -> object:
     from castleguard.cli.policy_options import make_policy
 
     context = anonymise.make_context("anonymise", ["in.csv", "-o", "out.csv", "--schema", "s.yaml", *more])
-    own = ("input", "output", "schema_file", "numbers", "formulas", "seed", "overwrite", "quiet", "algorithm")
+    own = (
+        "input",
+        "output",
+        "schema_file",
+        "csv_pairs",
+        "numbers",
+        "formulas",
+        "seed",
+        "overwrite",
+        "quiet",
+        "algorithm",
+    )
     given = {name: value for name, value in context.params.items() if name not in own}
     return make_policy(context.params["algorithm"], given)
 
