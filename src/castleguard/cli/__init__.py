@@ -27,6 +27,7 @@ COMMANDS = (
     "demo",
     "drain",
     "explain",
+    "hierarchy",
     "init",
     "letters",
     "measure",

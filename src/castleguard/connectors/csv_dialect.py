@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from castleguard.connectors.csv_input import CsvInput
+from castleguard.errors import InputError
 
 _NO_QUOTE = "\x01"  # stands for the double quote where there are no quotes; such a byte in a value becomes a quote
 _INVALID = b"\xff"  # a byte that is not UTF-8, for what cannot be decoded
@@ -31,6 +32,7 @@ class Dialect:
             table[ord(one)], table[ord(other)] = ord(other), ord(one)
         self._table = bytes(table) if bytes(table) != bytes(range(256)) else None
         self._options = options
+        self._path = path
         self.null_values = ["", *(self.swap(text.encode()).decode() for text in options.null_values or ())]
         self._number = _number_pattern(options)
         utf8 = codecs.lookup(options.encoding).name in ("utf-8", "ascii")
@@ -51,7 +53,13 @@ class Dialect:
             data = read()
             if self._decoder is None:
                 return self.swap(data)
-            text = self._decoder.decode(data, final=not data)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeError:  # UTF-16 without a byte order mark; its message quotes nothing, but is no sentence
+                encoding = self._options.encoding
+                raise InputError(
+                    f"{self._path} is not {encoding}: set another encoding, such as {encoding}-le"
+                ) from None
             if text or not data:
                 return self.swap(text.encode(errors="replace").replace(_REPLACED, _INVALID))
 

@@ -107,6 +107,11 @@ class Hierarchy:
         return f"Hierarchy(root={self.labels[0]!r}, nodes={len(self.labels)}, leaves={len(self.leaves)})"
 
 
+def check_rows(rows: Iterable[Ancestry]) -> None:
+    """Raise SchemaError for rows `leaf, parent, ..., root` that are no tree."""
+    _grow(rows, source="hierarchy")
+
+
 def label_text(label: object) -> str:
     """A label in the form that data is compared with: blanks stripped, 3 and 3.0 both "3", True "true"."""
     if isinstance(label, np.generic):

@@ -4,10 +4,10 @@ The schema contains everything about the data that is public: domains, grids, hi
 are taken from it, never from one row's value. No role has a default and no domain is guessed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from castleguard.errors import SchemaError
 from castleguard.schema.cells import has_single_values
 from castleguard.schema.grid import Bound, Edges, Grid, Kind, Step, coded, kind_of, make_grid
-from castleguard.schema.hierarchy import Hierarchy
+from castleguard.schema.hierarchy import Hierarchy, Label
 from castleguard.schema.person import Person
 from castleguard.schema.sensitive import Public, Sensitive, ValueType, check_hierarchy, check_name
 
@@ -130,25 +130,41 @@ class Numeric:
         return self.grid is None or has_single_values(self.edges, values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Categorical:
     """A categorical quasi-identifier, published as a node of its hierarchy. Only leaves are accepted as input."""
 
     name: str
-    _: KW_ONLY
     hierarchy: Hierarchy
-    null: Answer = "reject"
-    unknown: Answer = "reject"
-    default: str | None = None
+    null: Answer
+    unknown: Answer
+    default: str | None
     """Leaf that replaces a bad value in the randomised modes, which must not reject a row for its values; None: the
     first leaf. A separate leaf "unknown" is the honest choice."""
 
-    def __post_init__(self) -> None:
-        check_name(self.name)
-        _check_answers(self.name, Answer, null=self.null, unknown=self.unknown)
-        check_hierarchy(self.name, self.hierarchy)
-        if self.default is not None and self.default not in self.hierarchy.leaves:
-            raise SchemaError(f"column {self.name!r}: default must be a leaf of the hierarchy, got {self.default!r}")
+    def __init__(
+        self,
+        name: str,
+        *,
+        hierarchy: Hierarchy | Sequence[Label] | Mapping[Any, Any],
+        null: Answer = "reject",
+        unknown: Answer = "reject",
+        default: str | None = None,
+    ) -> None:
+        """A list of values is a flat `hierarchy`, a nested mapping is a tree, as in a schema file."""
+        check_name(name)
+        _check_answers(name, Answer, null=null, unknown=unknown)
+        if isinstance(hierarchy, Mapping):
+            hierarchy = Hierarchy.from_mapping(hierarchy)
+        elif isinstance(hierarchy, list | tuple):
+            hierarchy = Hierarchy.flat(hierarchy)
+        check_hierarchy(name, hierarchy)
+        assert isinstance(hierarchy, Hierarchy)
+        if default is not None and default not in hierarchy.leaves:
+            raise SchemaError(f"column {name!r}: default must be a leaf of the hierarchy, got {default!r}")
+        given = {"name": name, "hierarchy": hierarchy, "null": null, "unknown": unknown, "default": default}
+        for field, value in given.items():
+            object.__setattr__(self, field, value)
 
     @property
     def stand_in(self) -> float:

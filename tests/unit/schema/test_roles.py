@@ -83,7 +83,7 @@ def refusal_of(make: Callable[[], object]) -> str:
         (lambda: Numeric("age", lower=0, upper=1, null="drop"), "null must be 'reject' or 'root', got 'drop'"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, invalid="clamp"), "invalid must be 'reject' or 'root', got 'clamp'"),  # type: ignore[arg-type]
         (lambda: Numeric("age", lower=0, upper=1, outside="x"), "outside must be 'clamp' or 'reject' or 'root'"),  # type: ignore[arg-type]
-        (lambda: Categorical("sex", hierarchy="sex.csv"), "must be a Hierarchy (from_csv, from_mapping or flat)"),  # type: ignore[arg-type]
+        (lambda: Categorical("sex", hierarchy="sex.csv"), "must be a Hierarchy (from_csv, from_mapping or flat)"),
         (lambda: Categorical("sex", hierarchy=SEX, unknown="clamp"), "unknown must be 'reject' or 'root'"),  # type: ignore[arg-type]
         (lambda: Sensitive("fare", bins=[]), "bins needs at least one edge"),
         (lambda: Sensitive("fare", bins=[1, 1]), "bins must be sorted"),

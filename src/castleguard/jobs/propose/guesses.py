@@ -166,7 +166,7 @@ def _why_dropped(profile: Profile, words: list[str]) -> str:
         return "seems to number the rows"
     common = sum(count >= LEAST_ROWS for count in profile.labels.values())
     if profile.kind == "text" and (profile.distinct > MOST_LABELS or common < 2):
-        return f"has {profile.distinct:,} different texts: to publish it, group them in a hierarchy"
+        return f"has {profile.distinct:,} different texts: to publish it, group them with castleguard hierarchy"
     return ""
 
 
