@@ -145,3 +145,16 @@ class MembershipGame:
     l: int = 1
     period: float | None = None
     """Seconds of a window or of the longest wait; None: any."""
+
+
+class NoiseError(NamedTuple):
+    """What the noise of a column does to a value on average."""
+
+    column: str
+    size: float
+    """Of a number: its mean distance from the true value, in its own units (days and seconds for dates and times). Of a
+    label: the probability that it is another one."""
+    is_label: bool
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.size:.0%} replaced" if self.is_label else f"{self.column} off by {self.size:.3g}"

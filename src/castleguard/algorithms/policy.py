@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from castleguard.algorithms.facts import Joint, MembershipGame, Presence, Publication, ShardPromise
+from castleguard.algorithms.facts import Joint, MembershipGame, NoiseError, Presence, Publication, ShardPromise
 from castleguard.errors import PolicyError
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.privacy.parameter_fields import Declared, check_parameters, declare
@@ -155,6 +155,10 @@ class Policy(ABC):
     def keeps(self) -> Iterator[str]:
         """Describe the state kept in memory besides pending rows, in sentences."""
         yield from ()
+
+    def noise_errors(self, schema: Schema) -> tuple[NoiseError, ...]:
+        """What the noise does to a value of each column on average, if that is known before there are rows."""
+        return ()
 
     @property
     @abstractmethod

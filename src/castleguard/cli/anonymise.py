@@ -67,7 +67,8 @@ def anonymise(
             # A file has no clock: all rows arrive at once.
             convert(reader, stream, open_writer(output, csv=csv), now=0.0 if chosen.timed else None, progress=progress)
         if not quiet:
-            click.echo(summary(stream.report(), stream.guarantee(), malformed=reader.malformed))
+            errors = chosen.noise_errors(schema)
+            click.echo(summary(stream.report(), stream.guarantee(), malformed=reader.malformed, errors=errors))
         warn_if_empty(stream.report(), malformed=reader.malformed)
 
 

@@ -1,16 +1,22 @@
 """Closing summary of a run: the books of all rows, and the promise."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from castleguard.algorithms.facts import NoiseError
 from castleguard.books import Report
 from castleguard.privacy.guarantee import Guarantee
 from castleguard.release.emptiness import empty_output
 from castleguard.telemetry.logs import LOG
 
 
-def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0) -> str:
-    """The books and the promise as text."""
-    return f"{books_table(report, malformed=malformed)}\n\n{guarantee.paragraphs()}"
+def summary(report: Report, guarantee: Guarantee, *, malformed: int = 0, errors: Sequence[NoiseError] = ()) -> str:
+    """The books and the promise as text. `errors`: what noise does to the values; the loss is the width of boxes."""
+    books = books_table(report, malformed=malformed)
+    if errors:
+        moved = ", ".join(map(str, errors))
+        books += f"\nnoise             on average, besides the loss: {moved}"
+    return f"{books}\n\n{guarantee.paragraphs()}"
 
 
 def books_table(report: Report, *, malformed: int = 0) -> str:

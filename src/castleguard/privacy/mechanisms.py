@@ -6,6 +6,7 @@ cumulative ones, truncated to any number of words, that `kernels/exact_noise.py`
 are in docs/proofs/noise.md.
 """
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -18,6 +19,7 @@ from castleguard.privacy.parameters import is_whole
 MAX_CELLS = 1 << 53
 MAX_VALUES = 1 << 31
 _WORD = 32
+_MOST_SUMMED = 10_000  # levels
 _SHOWN = 50  # decimal digits of a probability
 
 Table = list[int]
@@ -67,6 +69,22 @@ class DiscreteLaplace:
     def probability(self, true: int, seen: int) -> float:
         """`decimal_probability` as a float."""
         return float(self.decimal_probability(true, seen))
+
+    @property
+    def error(self) -> float:
+        """Mean distance of a noisy level from the true one, as a share of D, over all true levels alike.
+
+        |y - i| is at least n with probability q^n / (1 + q) on each side that has n levels.
+
+        >>> round(DiscreteLaplace(cells=100, epsilon=Fraction(2)).error, 2)
+        0.28
+        """
+        if self.cells == 0:
+            return 0.0
+        cells = min(self.cells, _MOST_SUMMED)  # beyond, the steps do not matter
+        ratio = math.exp(-float(self.epsilon) / cells)
+        sides = (ratio * (1 - ratio**level) / (1 - ratio) for level in range(cells + 1))
+        return 2 * sum(sides) / (1 + ratio) / (cells + 1) / cells
 
     def tables(self, words: int) -> list[Table]:
         """Tables of the draws for one value: sign with lowest digit, then higher digits; none for a single level."""
@@ -162,6 +180,11 @@ class RandomisedResponse:
     def probability(self, true: int, seen: int) -> float:
         """`decimal_probability` as a float."""
         return float(self.decimal_probability(true, seen))
+
+    @property
+    def error(self) -> float:
+        """Probability that a value is replaced."""
+        return self.top * math.exp(-self.epsilon) / (1 + self.top * math.exp(-self.epsilon))
 
     def tables(self, words: int) -> list[Table]:
         """Table of the draw for one value: kept or not; none for a single level."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from castleguard.algorithms.castle.policy import Castle, Suppression
 from castleguard.algorithms.citadel.policy import Citadel
-from castleguard.algorithms.facts import MembershipGame, PrintedClaim, Publication, ShardPromise
+from castleguard.algorithms.facts import MembershipGame, NoiseError, PrintedClaim, Publication, ShardPromise
 from castleguard.algorithms.policy import WEIGHTS, WindowUnit
 from castleguard.errors import PolicyError
 from castleguard.privacy.composition import Loss, compose_advanced, compose_basic, compose_zcdp
@@ -21,7 +21,7 @@ from castleguard.privacy.guarantee import SEED, SYSTEM, DifferentialPrivacy, Gua
 from castleguard.privacy.parameter_fields import parameter
 from castleguard.privacy.parameters import least_epsilon
 from castleguard.privacy.sdgs import sdgs_delta
-from castleguard.schema.roles import QuasiIdentifier, Schema
+from castleguard.schema.roles import Numeric, QuasiIdentifier, Schema
 from castleguard.schema.sensitive import Sensitive
 
 if TYPE_CHECKING:
@@ -203,6 +203,20 @@ class Castleguard(Castle):
         from castleguard.algorithms.words import boxed
 
         return boxed(role, numbers, closed=not self.strict, randomised=True)
+
+    def noise_errors(self, schema: Schema) -> tuple[NoiseError, ...]:
+        """What the noise does to a value of each column on average, over all values alike."""
+        if not self.strict:
+            return ()
+        from castleguard.intake.local import mechanisms
+
+        roles = [*schema.quasi_identifiers, *schema.sensitive]
+        found = []
+        for role, mechanism in zip(roles, mechanisms(schema, self.shares(schema)), strict=True):
+            edges = role.edges if isinstance(role, Numeric) else None
+            width = 1.0 if edges is None else float(edges[-1] - edges[0])
+            found.append(NoiseError(role.name, mechanism.error * width, edges is None))
+        return tuple(found)
 
     def waits(self, *, endless: bool) -> Iterator[str]:
         """Describe how long a row waits, in sentences."""

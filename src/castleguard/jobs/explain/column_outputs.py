@@ -7,7 +7,8 @@ import pyarrow as pa
 
 from castleguard.config.job_model import JobFile
 from castleguard.connectors.csv_options import csv_of
-from castleguard.schema.roles import Numeric
+from castleguard.schema.roles import Numeric, QuasiIdentifier
+from castleguard.schema.sensitive import Sensitive
 
 _TYPES = {
     pa.int64(): "whole number",
@@ -32,17 +33,28 @@ class ColumnOutput(NamedTuple):
 def outputs(job: JobFile) -> Iterator[ColumnOutput]:
     """All declared columns: first the published ones, in the order of the output."""
     labels = job.policy.publication(job.schema).publishes_labels
+    errors = {error.column: error for error in job.policy.noise_errors(job.schema)}
+
+    def meaning(role: QuasiIdentifier | Sensitive) -> str:
+        text = job.policy.becomes(role, job.numbers)
+        error = errors.get(role.name)
+        if error is None:
+            return text
+        if error.is_label:
+            return f"{text}; {error.size:.0%} of the labels are replaced"
+        return f"{text}; a noisy value is off by {error.size:.3g} on average"
+
     fields = iter(job.policy.encoder(job.schema, job.numbers).fields)
     for role in job.schema.quasi_identifiers:
         count = 2 if isinstance(role, Numeric) and _writes_bounds(job) else 1
         own = [next(fields) for _ in range(count)]
         names = ", ".join(field.name for field in own)
         output = f"{names} ({_TYPES.get(own[0].type, str(own[0].type))})"
-        yield ColumnOutput(role.name, "quasi-identifier", output, job.policy.becomes(role, job.numbers))
+        yield ColumnOutput(role.name, "quasi-identifier", output, meaning(role))
     for sensitive in job.schema.sensitive:
         declared = None if labels else sensitive.type
         output = sensitive.name if declared is None else f"{sensitive.name} ({declared})"
-        yield ColumnOutput(sensitive.name, "sensitive", output, job.policy.becomes(sensitive, job.numbers))
+        yield ColumnOutput(sensitive.name, "sensitive", output, meaning(sensitive))
     for public in job.schema.public_roles:
         output = public.name if public.type is None else f"{public.name} ({public.type})"
         yield ColumnOutput(public.name, "public", output, "published unchanged and unchecked")
