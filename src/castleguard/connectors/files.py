@@ -15,6 +15,7 @@ from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.file_sink import FileSink
 from castleguard.connectors.file_source import FileSource
 from castleguard.connectors.formats import TEXT, Format, check_batch_rows, open_reader, open_writer
+from castleguard.connectors.json_paths import check_fields
 from castleguard.connectors.listing import list_files
 from castleguard.connectors.registry import Connector
 from castleguard.errors import InputError
@@ -42,6 +43,19 @@ class CsvSourceOptions(FileSourceOptions):
 
     csv: CsvInput = field(default=PLAIN, metadata={"identity": True})
     """How the files are written: separator, encoding, decimal mark and so on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JsonSourceOptions(FileSourceOptions):
+    """Files of JSON lines to read."""
+
+    fields: dict[str, str] = field(default_factory=dict, metadata={"identity": True})
+    """Paths of columns inside nested objects, such as postcode: address[0].postalCode."""
+
+    def __post_init__(self) -> None:
+        """Refuse paths that cannot be read."""
+        super().__post_init__()
+        check_fields(self.fields, is_json=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +106,9 @@ def _connector(format: Format) -> Connector:
         if format in TEXT and path.exists() and not path.stat().st_size:
             return NoRows()
         csv = options.csv if isinstance(options, CsvSourceOptions) else PLAIN
-        return open_reader(path, columns, batch_rows=options.batch_rows, format=format, keep_bad=True, csv=csv)
+        fields = options.fields if isinstance(options, JsonSourceOptions) else None
+        rows = options.batch_rows
+        return open_reader(path, columns, batch_rows=rows, format=format, keep_bad=True, csv=csv, fields=fields)
 
     def open_source(options: FileSourceOptions, columns: Sequence[str], position: Position | None) -> Source:
         files = list_files(options.path, awaited=options.follow)
@@ -114,7 +130,7 @@ def _connector(format: Format) -> Connector:
 
     plain = TextSinkOptions if format in TEXT else FileSinkOptions
     return Connector(
-        source_options=CsvSourceOptions if format == "csv" else FileSourceOptions,
+        source_options={"csv": CsvSourceOptions, "jsonl": JsonSourceOptions}.get(format, FileSourceOptions),
         sink_options=CsvSinkOptions if format == "csv" else plain,
         open_source=open_source,
         open_sink=open_sink,

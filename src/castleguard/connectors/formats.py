@@ -14,6 +14,7 @@ import pyarrow as pa
 from castleguard.connectors.base import Reader, Writer
 from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
+from castleguard.connectors.json_paths import Fields
 from castleguard.errors import CastleguardError, InputError, OutputError
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ class Codec:
     """TEXT: the bytes before the first row."""
     render: Callable[[pa.Table, CsvOutput], "bytes | pa.Buffer"] | None = None
     """TEXT: rows as lines."""
-    read_messages: Callable[[Sequence[bytes], Sequence[str], Sequence[str]], "Payloads"] | None = None
-    """From messages, declared columns and the order of the values in a line. None: it cannot be a message."""
+    read_messages: Callable[..., "Payloads"] | None = None
+    """From messages, declared columns, the order of the values in a line and, for JSON, the `fields`. None: it cannot
+    be a message."""
     write_messages: Callable[[pa.Table, CsvOutput, int], list[bytes]] | None = None
     """From rows, options and the maximum number of rows per message. Raises OutputError."""
 
@@ -84,11 +86,12 @@ def open_reader(
     format: Format | None = None,
     keep_bad: bool = False,
     csv: CsvInput = PLAIN,
+    fields: Fields | None = None,
 ) -> Reader:
     """Open a file for reading its declared `columns`, in batches of at most `batch_rows` rows.
 
     With `keep_bad`, the reader of a text format keeps its malformed lines; call `take_bad` after every batch. `csv`
-    describes CSV files; other formats ignore it.
+    describes CSV files, `fields` has the paths of columns inside nested JSON; other formats ignore them.
     Raises InputError if the file cannot be read, SchemaError if a column is missing.
     """
     path = Path(path)
@@ -100,6 +103,8 @@ def open_reader(
     more: dict[str, object] = {"keep_bad": keep_bad} if format in TEXT else {}
     if format == "csv":
         more["csv"] = csv
+    if format == "jsonl" and fields:
+        more["fields"] = fields
     return codec(format).open_reader(path, columns, batch_rows, **more)
 
 

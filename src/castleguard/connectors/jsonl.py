@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.json as pajson
@@ -19,6 +19,7 @@ from castleguard.connectors.column_checks import require_columns
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.holding import check_held, text_holds
+from castleguard.connectors.json_paths import Fields, Finder
 from castleguard.connectors.json_rows import render_messages, render_objects
 from castleguard.connectors.json_template import FEWEST, read_alike
 from castleguard.connectors.json_values import (
@@ -41,6 +42,20 @@ class JsonlReader(LineReader):
 
     quotes = False
 
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str],
+        batch_rows: int,
+        *,
+        keep_bad: bool = False,
+        stream: IO[bytes] | None = None,
+        fields: Fields | None = None,
+    ) -> None:
+        """`fields`: paths of columns inside nested objects."""
+        self._finder = Finder(fields) if fields else None
+        super().__init__(path, columns, batch_rows, keep_bad=keep_bad, stream=stream)
+
     def _begin(self) -> None:
         self._checked = False
         self._types: pa.Schema | None = None
@@ -52,7 +67,7 @@ class JsonlReader(LineReader):
             yield block.removeprefix(BYTE_ORDER_MARK) if number == 0 else block
 
     def _parse_block(self, block: bytes) -> Iterator[pa.Table]:
-        table = self._parse(block) if is_utf8(block) else None
+        table = self._parse(block) if self._finder is None and is_utf8(block) else None
         if table is None:
             table = self._parse_lines(block)
         if self._bad.keep:
@@ -99,7 +114,7 @@ class JsonlReader(LineReader):
             if isinstance(row, str):
                 self._bad.add(number, row, line)
             else:
-                rows.append(row)
+                rows.append(row if self._finder is None else self._finder.flat(row))
         self._check_keys(list(dict.fromkeys(key for row in rows for key in row)), len(rows))
         columns = [pa.array([value_as_text(row.get(name)) for row in rows], pa.string()) for name in self._schema.names]
         return pa.table(columns, schema=self._schema)
@@ -118,8 +133,9 @@ class JsonlReader(LineReader):
 class JsonLines:
     """Lines of JSON in messages."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str], fields: Fields | None = None) -> None:
         self.schema = pa.schema([(name, pa.string()) for name in columns])
+        self._finder = Finder(fields) if fields else None
 
     def split(self, payload: bytes) -> list[bytes]:
         """The lines of a message; one object that is laid out over several lines is one line."""
@@ -132,6 +148,8 @@ class JsonLines:
 
     def many(self, lines: Sequence[bytes]) -> pa.Table | None:
         """All lines at once; None if that is not safe."""
+        if self._finder is not None:
+            return self._dig(lines)
         tables: list[pa.Table] = []
         for start in range(0, len(lines), _SLICE_LINES):
             table = self._slice(lines[start : start + _SLICE_LINES])
@@ -139,6 +157,14 @@ class JsonLines:
                 return None
             tables.append(table)
         return pa.concat_tables(tables) if tables else None
+
+    def _dig(self, lines: Sequence[bytes]) -> pa.Table | None:
+        """The lines one by one, with the columns that lie deeper."""
+        rows = [self.one(line) for line in lines]
+        if any(isinstance(row, str) for row in rows):
+            return None
+        columns = zip(*rows, strict=True)
+        return pa.table([pa.array(column, pa.string()) for column in columns], schema=self.schema) if rows else None
 
     def _slice(self, lines: Sequence[bytes]) -> pa.Table | None:
         block = b"\n".join(lines)
@@ -158,6 +184,8 @@ class JsonLines:
         row = parse_object(line)
         if isinstance(row, str):
             return "it is not one JSON object" if is_utf8(line) else "it is not UTF-8"
+        if self._finder is not None:
+            row = self._finder.flat(row)
         return tuple(value_as_text(row.get(name)) for name in self.schema.names)
 
     def _guess_types(self, lines: Sequence[bytes]) -> pa.Schema | None:
@@ -251,8 +279,10 @@ def _open_writer(path: Path, _options: CsvOutput) -> LineWriter:
     return LineWriter(path, "jsonl", render)
 
 
-def _read_messages(payloads: Sequence[bytes], columns: Sequence[str], _order: Sequence[str]) -> Payloads:
-    return read_lines(payloads, JsonLines(columns))
+def _read_messages(
+    payloads: Sequence[bytes], columns: Sequence[str], _order: Sequence[str], fields: Fields | None = None
+) -> Payloads:
+    return read_lines(payloads, JsonLines(columns, fields))
 
 
 def _write_messages(table: pa.Table, _options: CsvOutput, _rows: int) -> list[bytes]:

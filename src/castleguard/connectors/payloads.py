@@ -20,6 +20,7 @@ from castleguard.connectors import formats
 from castleguard.connectors.base import Bad
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput
 from castleguard.connectors.holding import check_held
+from castleguard.connectors.json_paths import Fields
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK
 
 Format = Literal["json", "csv", "arrow"]
@@ -50,15 +51,20 @@ class Payloads(NamedTuple):
 
 
 def read_payloads(
-    format: Format, payloads: Sequence[bytes], columns: Sequence[str], columns_order: Sequence[str] = ()
+    format: Format,
+    payloads: Sequence[bytes],
+    columns: Sequence[str],
+    columns_order: Sequence[str] = (),
+    fields: Fields | None = None,
 ) -> Payloads:
     """The rows of some messages.
 
-    `columns_order` names the values of a CSV line from left to right, every declared column once.
+    `columns_order` names the values of a CSV line from left to right, every declared column once; `fields` has the
+    paths of columns inside nested JSON.
     """
     read = formats.codec(_FORMATS[format]).read_messages
     assert read is not None
-    return read(payloads, columns, columns_order)
+    return read(payloads, columns, columns_order, fields) if fields else read(payloads, columns, columns_order)
 
 
 def check_payloads(format: Format, columns: pa.Schema, where: str) -> None:

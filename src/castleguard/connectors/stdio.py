@@ -21,6 +21,7 @@ from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
 from castleguard.connectors.formats import check_batch_rows, codec
 from castleguard.connectors.holding import check_held
+from castleguard.connectors.json_paths import check_fields
 from castleguard.connectors.registry import Connector
 from castleguard.connectors.resumable import bad_row
 from castleguard.connectors.text_columns import CHUNK_ROWS
@@ -40,12 +41,15 @@ class StdinOptions:
     """Maximum number of rows per read."""
     csv: CsvInput = field(default=PLAIN, metadata={"identity": True})
     """How CSV is written: separator, encoding, decimal mark and so on."""
+    fields: dict[str, str] = field(default_factory=dict, metadata={"identity": True})
+    """For JSON: paths of columns inside nested objects, such as postcode: address[0].postalCode."""
 
     def __post_init__(self) -> None:
         """Refuse a batch without rows, and a section that has no effect."""
         check_batch_rows(self.batch_rows)
         if self.format != "csv" and self.csv != PLAIN:
             raise ValueError(f"csv has no effect with format {self.format}: delete it")
+        check_fields(self.fields, is_json=self.format == "jsonl")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +139,8 @@ class StdinSource:
         os.set_blocking(self._descriptor, True)  # the parent process may have left it non-blocking
         # Unbuffered, so that a line arrives as soon as it is written.
         with open(self._descriptor, "rb", buffering=0, closefd=False) as stream:
-            more = {"csv": self._options.csv} if self._options.format == "csv" else {}
+            is_csv = self._options.format == "csv"
+            more = {"csv": self._options.csv} if is_csv else {"fields": self._options.fields}
             reader = codec(self._options.format).open_reader(
                 Path("stdin"), self._columns, self._options.batch_rows, keep_bad=True, stream=stream, **more
             )

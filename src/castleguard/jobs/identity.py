@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from castleguard.config.job_model import Endpoint, JobFile
+from castleguard.connectors.csv_input import PLAIN, csv_input_of
 from castleguard.connectors.csv_options import csv_of
 
 
@@ -29,10 +30,20 @@ def _identity(job: JobFile, endpoint: Endpoint) -> dict[str, str]:
     """Identity of a source or sink: its options marked as identity, or else all that are not secret."""
     every = fields(endpoint.options)
     marked = [option.name for option in every if option.metadata.get("identity") is True]
-    if csv_of(endpoint.options) is None and "csv" in marked:  # the section has no effect on this format
-        marked.remove("csv")
+    marked = [name for name in marked if name not in _without_effect(endpoint)]
     names = marked or [option.name for option in every if option.name not in endpoint.hidden]
     return {"type": endpoint.type, **_hashes(job, endpoint, names)}
+
+
+def _without_effect(endpoint: Endpoint) -> set[str]:
+    """Sections that change nothing: jobs from before there were such sections keep their identity."""
+    options = endpoint.options
+    unused = set()
+    if csv_of(options) is None and csv_input_of(options) == PLAIN:
+        unused.add("csv")
+    if not getattr(options, "fields", None):
+        unused.add("fields")
+    return unused
 
 
 def _hashes(job: JobFile, endpoint: Endpoint, names: Sequence[str]) -> dict[str, str]:

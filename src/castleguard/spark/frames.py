@@ -59,7 +59,11 @@ def reading_of(job: JobFile, columns: tuple[str, ...]) -> Reading:
     if job.source.type == "kafka":
         types = pa.schema([(name, pa.string()) for name in columns])
         return MessageRead(
-            format=options.format, columns=types, order=tuple(options.columns), key_column=options.key_column
+            format=options.format,
+            columns=types,
+            order=tuple(options.columns),
+            key_column=options.key_column,
+            fields=options.fields,
         )
     listing = _listing(job.source)
     return FileRead(
@@ -69,6 +73,7 @@ def reading_of(job: JobFile, columns: tuple[str, ...]) -> Reading:
         columns=_types(job.source.type, listing, columns),
         batch_rows=options.batch_rows,
         csv=csv_input_of(options),
+        fields=getattr(options, "fields", None),
     )
 
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from castleguard.connectors.bad_lines import KeepsBadLines
 from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.formats import TEXT, Format, open_reader
+from castleguard.connectors.json_paths import Fields
 from castleguard.connectors.listing import MANIFEST
 from castleguard.connectors.payloads import Format as MessageFormat
 from castleguard.connectors.payloads import read_payloads
@@ -55,6 +56,7 @@ class FileRead:
     """The columns to read, with their types in Spark."""
     batch_rows: int
     csv: CsvInput = PLAIN
+    fields: Fields | None = None
 
     @property
     def output(self) -> pa.Schema:
@@ -109,6 +111,7 @@ class FileRead:
             format=self.format,
             keep_bad=self.format in TEXT,
             csv=self.csv,
+            fields=self.fields,
         )
         number = 0
         try:
@@ -156,6 +159,7 @@ class MessageRead:
     order: tuple[str, ...] = ()
     """For CSV: the columns of a line."""
     key_column: str | None = None
+    fields: Fields | None = None
 
     @property
     def output(self) -> pa.Schema:
@@ -173,7 +177,7 @@ class MessageRead:
         there = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
         payloads = [value for value in values.to_pylist() if value is not None]
         payload_columns = [name for name in self.columns.names if name != self.key_column]
-        found = read_payloads(self.format, payloads, payload_columns, self.order)
+        found = read_payloads(self.format, payloads, payload_columns, self.order, self.fields)
         columns: dict[str, pa.Array] = {name: found.rows.column(name) for name in payload_columns}
         message = there[found.message]
         bad = [(int(there[one.place]), one.reason) for one in found.bad]

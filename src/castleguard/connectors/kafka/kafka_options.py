@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
+from castleguard.connectors.json_paths import check_fields
 from castleguard.connectors.payloads import Format
 from castleguard.errors import ConfigError
 
@@ -107,6 +108,8 @@ class KafkaSourceOptions(Cluster):
 
     columns: tuple[str, ...] = ()
     """For CSV: names of the values of a line, from left to right."""
+    fields: dict[str, str] = field(default_factory=dict, metadata={"identity": True})
+    """For JSON: paths of columns inside nested objects, such as postcode: address[0].postalCode."""
     key_column: str | None = None
     """The declared column that is not in the payload but is the message's key, as text."""
     start: Literal["beginning", "end"] = "beginning"
@@ -123,6 +126,7 @@ class KafkaSourceOptions(Cluster):
             raise ValueError(f"batch_messages must be from 1 to 1000000, got {self.batch_messages}")
         if self.format == "csv" and not self.columns:
             raise ValueError("columns must name the values of a CSV message from left to right: it has no header")
+        check_fields(self.fields, is_json=self.format == "json")
 
     def reader_settings(self) -> dict[str, Setting]:
         """The settings of the consumer."""

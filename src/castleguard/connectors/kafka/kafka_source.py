@@ -220,7 +220,8 @@ class KafkaSource:
 
         empty = [number for number, value in enumerate(values) if value is None]
         payloads = [value for value in values if value is not None] if empty else cast(list[bytes], values)
-        found = read_payloads(self._options.format, payloads, self._payload_columns, self._options.columns)
+        options = self._options
+        found = read_payloads(options.format, payloads, self._payload_columns, options.columns, options.fields)
         full = np.delete(np.arange(len(values)), empty)  # the messages with a value
         bad = [(int(full[one.place]), one.reason, one.raw) for one in found.bad]
         bad += [(number, _TOMBSTONE, b"") for number in empty]

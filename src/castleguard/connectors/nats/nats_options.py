@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from castleguard.connectors.csv_options import DEFAULT, CsvOutput, check_csv_section
+from castleguard.connectors.json_paths import check_fields
 from castleguard.connectors.payloads import Format
 
 
@@ -42,12 +43,18 @@ class NatsSourceOptions(Access):
     format: Format = "json"
     columns: tuple[str, ...] = ()
     """The names of the values in a CSV line, from left to right."""
+    fields: dict[str, str] = field(default_factory=dict, metadata={"identity": True})
+    """For JSON: paths of columns inside nested objects, such as postcode: address[0].postalCode."""
     batch_messages: int = 5000
     """Maximum number of messages per read; never more than 8 MiB of them."""
     start: Literal["beginning", "now"] = "beginning"
     """Where a new job begins: with the first message of the stream, or with messages from now on."""
     skip_deleted: bool = False
     """Skip messages that the stream deleted before they were read. They are lost."""
+
+    def __post_init__(self) -> None:
+        """Refuse paths that cannot be read, or that have no effect."""
+        check_fields(self.fields, is_json=self.format == "json")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -94,7 +94,9 @@ class NatsSource:
     def _rows_of(self, messages: Sequence[Message]) -> Read:
         name = self._options.stream
         payloads = [message.payload for message in messages]
-        found = read_payloads(self._options.format, payloads, self._columns, self._options.columns)
+        found = read_payloads(
+            self._options.format, payloads, self._columns, self._options.columns, self._options.fields
+        )
 
         def place(row: int) -> str:
             return f"{name} {messages[int(found.message[row])].sequence}"
