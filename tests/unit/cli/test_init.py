@@ -1,5 +1,6 @@
 """`castleguard init`: guesses are marked, have margins, and are refused until they are confirmed."""
 
+import io
 import stat
 from pathlib import Path
 
@@ -176,3 +177,30 @@ def test_a_hostile_table_still_gives_yaml_that_can_be_read(run: Run, tmp_path: P
     assert isinstance(data, dict)
     assert [entry["name"] for entry in data["schema"]["quasi_identifiers"]] == names
     assert data["source"]["path"] == "t #1.parquet"
+
+
+def test_a_person_is_chosen_on_the_command_line(run: Run, tmp_path: Path) -> None:
+    rows = "".join(f"{n % 90},w{n % 70}\n" for n in range(ROWS))
+    (tmp_path / "x.csv").write_text(f"age,who\n{rows}")
+    assert "where the file says OPEN" in run("init", tmp_path / "x.csv", "-o", tmp_path / "open.yaml").out
+    assert "OPEN" not in run("init", tmp_path / "x.csv", "-o", tmp_path / "who.yaml", "--person", "who").out
+    assert "person: who  # GUESS" in (tmp_path / "who.yaml").read_text()
+    run("init", tmp_path / "x.csv", "-o", tmp_path / "none.yaml", "--person", "none")
+    assert "person: null  # every row is a person of its own" in (tmp_path / "none.yaml").read_text()
+    assert "there is no column" in run("init", tmp_path / "x.csv", "-o", tmp_path / "y.yaml", "--person", "whom").err
+
+
+@pytest.mark.parametrize(("answer", "line"), [("who\n", "person: who"), ("none\n", "null"), ("\n", 'person: "?"')])
+def test_init_asks_in_a_terminal(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, line: str
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal(answer))
+    rows = "".join(f"{n % 90},w{n % 70}\n" for n in range(ROWS))
+    (tmp_path / "x.csv").write_text(f"age,who\n{rows}")
+    shown = run("init", tmp_path / "x.csv", "-o", tmp_path / "job.yaml")
+    assert "who: about 70 values" in shown.out
+    assert line in (tmp_path / "job.yaml").read_text()

@@ -31,6 +31,8 @@ class Doubts(NamedTuple):
     """Whether the header line of a CSV file looks like a row."""
     delay: int | None = None
     """Delay that the order of the rows asks for; None: the usual one is enough."""
+    alone: bool = False
+    """Whether someone has said that every row is a person of its own."""
     sorted_by: tuple[str, ...] = ()
     """Sensitive columns with less than two values among neighbouring rows, whatever the delay."""
 

@@ -106,6 +106,8 @@ def _schema(guesses: list[Guess], doubts: Doubts) -> Iterator[str]:
         yield from _missing(by_role["person"][0], "they count as one person together")
         for candidate in doubts.persons:
             yield f"      # or {scalar(candidate.column)}: {candidate}"
+    elif doubts.alone:
+        yield "  person: null  # every row is a person of its own"
     else:
         yield f'  person: "{OPEN}"  # OPEN: which column identifies persons? Write its name,'
         yield "      # or null if no person has more than one row; a person with several rows weakens the promise then"

@@ -4,7 +4,7 @@ import datetime as dt
 import glob
 import os
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,11 @@ from castleguard.connectors.csv_input import PLAIN, CsvInput
 from castleguard.connectors.file_sample import all_columns, no_rows
 from castleguard.connectors.formats import ENDINGS, format_of, known_format, open_reader
 from castleguard.connectors.listing import list_files
-from castleguard.errors import InputError, NoRowsError, OutputError
+from castleguard.errors import InputError, NoRowsError, OutputError, SchemaError
 from castleguard.jobs.propose.doubts import Doubts, find_doubts
 from castleguard.jobs.propose.guesses import Guess, guess_roles
 from castleguard.jobs.propose.job_text import Subject, proposal
-from castleguard.jobs.propose.persons import find_candidates
+from castleguard.jobs.propose.persons import Candidate, find_candidates
 from castleguard.jobs.propose.profile import profile_column
 from castleguard.jobs.propose.survey import SAMPLE_ROWS, Survey, survey
 from castleguard.schema.table import to_table
@@ -96,6 +96,25 @@ class Proposal:
         schema: dict[str, Any] = job["schema"]
         return schema
 
+    @property
+    def is_open(self) -> bool:
+        """Whether someone has to choose the person."""
+        return not self.doubts.alone and not any(guess.role == "person" for guess in self.guesses)
+
+    def with_person(self, column: str | None) -> "Proposal":
+        """The proposal with a person that someone has chosen; None: every row is a person of its own.
+
+        Raises SchemaError for a column that the data does not have.
+        """
+        chosen = []
+        if column is not None:
+            if column not in self.data.found.repeats:
+                raise SchemaError(f"there is no column {column!r}")
+            repeats = self.data.found.repeats[column]
+            chosen = [Candidate(column, 2, repeats.distinct, repeats.each)]
+        found = _guessed(self.data, chosen)
+        return replace(found, doubts=found.doubts._replace(alone=column is None))
+
     def text_in(self, folder: str | Path) -> str:
         """The job file for this folder: its paths are relative to the folder."""
         return proposal(self.data.seen_from(Path(folder)), list(self.guesses), self.doubts)
@@ -148,8 +167,12 @@ def propose(data: object, *, rows: int = SAMPLE_ROWS) -> Proposal:
     read = _read(data, rows)
     sample = read.found.sample
     profiles = [profile_column(name, sample[name]) for name in sample.column_names if name]
-    candidates = find_candidates(profiles, read.found.repeats, read.found.rows)
-    guesses = guess_roles(sample, candidates, read.found.repeats)
+    return _guessed(read, find_candidates(profiles, read.found.repeats, read.found.rows))
+
+
+def _guessed(read: Data, candidates: list[Candidate]) -> Proposal:
+    """The proposal with the first of the candidates as the person, if it has a rank."""
+    guesses = guess_roles(read.found.sample, candidates, read.found.repeats)
     doubts = find_doubts(read.found, guesses, candidates, csv=read.type == "csv" and read.csv.header is True)
     return Proposal(guesses=tuple(guesses), doubts=doubts, data=read)
 
