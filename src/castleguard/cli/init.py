@@ -40,7 +40,8 @@ def init(data: Path, output: Path, person: str | None, overwrite: bool) -> None:
 
     check_new(output, overwrite=overwrite)  # before the data is read
     found = propose(data)
-    if person is None and found.is_open and sys.stdin.isatty():
+    # The names of a file without a header may be values: they are not shown.
+    if person is None and found.is_open and not found.doubts.headless and sys.stdin.isatty():
         person = _ask(found)
     if person is not None:
         found = found.with_person(None if person == "none" else person)

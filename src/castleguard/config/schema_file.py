@@ -36,7 +36,7 @@ from castleguard.schema.roles import Categorical, Numeric, QuasiIdentifier, Sche
 from castleguard.schema.sensitive import Public, Sensitive
 
 CONFIRM = "is false: check the guesses in this file, then set confirmed: true (or delete the line)"
-"""The problem of a proposed file that nobody has confirmed."""
+"""The problem of a proposed file that is not confirmed."""
 OPEN = "?"
 """In place of the person's column: it is not chosen yet."""
 
@@ -66,11 +66,16 @@ def read_schema_file(path: str | Path) -> SchemaFile:
         problems.append(Problem(("confirmed",), CONFIRM))
     if problems:
         raise report(document, problems)
-    schema = schema_section(document, filled["schema"], ("schema",))
+    schema = build_schema(filled["schema"], ("schema",), problems, document.path.parent)
+    csv = PLAIN
     try:
-        return SchemaFile(schema, CsvInput(**filled["csv"]))
+        csv = CsvInput(**filled["csv"])
     except (TypeError, ValueError) as exc:
-        raise report(document, [Problem(("source", "csv"), f"cannot work: {exc}")]) from None
+        problems.append(Problem(("source", "csv"), f"cannot work: {exc}"))
+    if schema is None or problems:
+        # Values from the environment are masked, as in the errors of a job.
+        raise report(document, [Problem(place, variables.mask(sentence)) for place, sentence in problems])
+    return SchemaFile(schema, csv)
 
 
 def _csv_section(job: dict[str, Any]) -> dict[str, Any]:

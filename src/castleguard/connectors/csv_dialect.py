@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from castleguard.connectors.csv_input import CsvInput
 from castleguard.errors import InputError
 
-_NO_QUOTE = "\x01"  # stands for the double quote where there are no quotes; such a byte in a value becomes a quote
+_NO_QUOTE = "\x01"  # replaces the double quote if the dialect has none; a byte 1 in a value is read as a quote
 _INVALID = b"\xff"  # a byte that is not UTF-8, for what cannot be decoded
 _REPLACED = "\ufffd".encode()
 _TIME_OF_DAY = re.compile(r"%[HIMSfpTRcXsz]")
@@ -55,7 +55,7 @@ class Dialect:
                 return self.swap(data)
             try:
                 text = self._decoder.decode(data, final=not data)
-            except UnicodeError:  # UTF-16 without a byte order mark; its message quotes nothing, but is no sentence
+            except UnicodeError:  # UTF-16 without a byte order mark
                 encoding = self._options.encoding
                 raise InputError(
                     f"{self._path} is not {encoding}: set another encoding, such as {encoding}-le"

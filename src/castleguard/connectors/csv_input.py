@@ -57,6 +57,8 @@ class CsvInput:
             raise ValueError(
                 f"encoding {self.encoding!r} is unknown; known are utf-8, latin-1, cp1252, utf-16"
             ) from None
+        if any(zone in format for format in self.formats for zone in ("%z", "%Z")):
+            raise ValueError("date_format cannot have a time zone: times with one are read as ISO 8601")
         if isinstance(self.header, list) and len(set(self.header)) != len(self.header):
             raise ValueError("header names a column twice")
 

@@ -100,7 +100,7 @@ def count_values(column: str, data: Path) -> Counter[str]:
         for batch in reader:
             text = as_text(batch.column(0))
             if text is None:
-                raise InputError(f"column {column!r} has values that are no labels")
+                raise InputError(f"column {column!r} has values that cannot be labels")
             for each in pc.value_counts(pc.utf8_trim_whitespace(text.drop_null())):
                 counts[each["values"].as_py()] += each["counts"].as_py()
     del counts[""]

@@ -104,6 +104,8 @@ def plan_sweep(  # noqa: PLR0913 (options, by keyword only)
         "runs": len(seeds),
         "seed": seeds.start,
     }
+    if csv != PLAIN:
+        identity["csv"] = str(csv)
     return Plan(
         algorithms=tuple(algorithms),
         grid=grid,

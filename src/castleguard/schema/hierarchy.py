@@ -108,7 +108,7 @@ class Hierarchy:
 
 
 def check_rows(rows: Iterable[Ancestry]) -> None:
-    """Raise SchemaError for rows `leaf, parent, ..., root` that are no tree."""
+    """Raise SchemaError for rows `leaf, parent, ..., root` that do not form a tree."""
     _grow(rows, source="hierarchy")
 
 

@@ -187,7 +187,9 @@ def test_a_person_is_chosen_on_the_command_line(run: Run, tmp_path: Path) -> Non
     assert "person: who  # GUESS" in (tmp_path / "who.yaml").read_text()
     run("init", tmp_path / "x.csv", "-o", tmp_path / "none.yaml", "--person", "none")
     assert "person: null  # every row is a person of its own" in (tmp_path / "none.yaml").read_text()
-    assert "there is no column" in run("init", tmp_path / "x.csv", "-o", tmp_path / "y.yaml", "--person", "whom").err
+    assert (
+        "the data has no column" in run("init", tmp_path / "x.csv", "-o", tmp_path / "y.yaml", "--person", "whom").err
+    )
 
 
 @pytest.mark.parametrize(("answer", "line"), [("who\n", "person: who"), ("none\n", "null"), ("\n", 'person: "?"')])

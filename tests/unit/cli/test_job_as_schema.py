@@ -80,3 +80,25 @@ def test_what_is_wrong_in_the_dialect_is_named(run: Run, folder: Path) -> None:
                 "--k", 3, "--delay", 50)  # fmt: skip
     assert shown.code == 2
     assert "source.csv cannot work: separator must be one ASCII character" in " ".join(shown.err.split())
+
+
+def test_values_from_the_environment_are_masked(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TREE", "s3cret-tree.csv")
+    numeric = "{name: größe, lower: 0, upper: 100, step: 5}"
+    text = JOB.replace(numeric, "{name: größe, hierarchy: '${TREE}'}")
+    (folder / "job.yaml").write_text(text, encoding="utf-8")
+    shown = run("anonymise", folder / "visits.csv", "-o", folder / "out.csv", "--schema", folder / "job.yaml",
+                "--k", 3, "--delay", 50)  # fmt: skip
+    assert shown.code == 2
+    assert "cannot work" in shown.err
+    assert "s3cret" not in shown.err
+
+
+def test_a_sweep_is_not_continued_with_another_dialect(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    given = ["sweep", "visits.csv", "-o", "sweep", "--schema", "job.yaml", "--algorithm", "citadel", "--k", "3",
+             "--delay", 50]  # fmt: skip
+    assert run(*given).code == 0
+    text = JOB.replace("null_values: [NA]", "null_values: [flu]")
+    (folder / "job.yaml").write_text(text, encoding="utf-8")
+    assert run(*given).code != 0

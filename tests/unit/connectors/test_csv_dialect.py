@@ -133,6 +133,7 @@ def test_bytes_that_cannot_be_decoded_cost_their_row(tmp_path: Path) -> None:
         ({"decimal": ",", "thousands": ","}, "differ from decimal"),
         ({"encoding": "klingon"}, "unknown"),
         ({"header": ["a", "a"]}, "twice"),
+        ({"date_format": "%d.%m.%Y %Z"}, "time zone"),
     ],
 )
 def test_options_that_are_no_dialect_are_refused(options: dict[str, Any], reason: str) -> None:

@@ -94,7 +94,7 @@ class _Sample(NamedTuple):
     """Rows of a source, from all of what it has now."""
 
     table: "pa.Table | None"
-    """None: there is no row."""
+    """None if the source is empty."""
     rows: int
     """Rows read."""
     bad: int

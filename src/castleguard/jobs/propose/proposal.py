@@ -109,7 +109,7 @@ class Proposal:
         chosen = []
         if column is not None:
             if column not in self.data.found.repeats:
-                raise SchemaError(f"there is no column {column!r}")
+                raise SchemaError(f"the data has no column {column!r}")
             repeats = self.data.found.repeats[column]
             chosen = [Candidate(column, 2, repeats.distinct, repeats.each)]
         found = _guessed(self.data, chosen)

@@ -58,7 +58,7 @@ class Survey:
     """Different values of every column in stretches of so many neighbouring rows."""
 
     def fewest(self, column: str, size: int) -> int | None:
-        """Different values that nine of ten stretches of `size` rows have at least; None: there is no such stretch."""
+        """Different values that nine of ten stretches of `size` rows have at least; None if the table is shorter."""
         counts = sorted(window[column] for window in self.windows[size])
         return counts[len(counts) // 10] if counts else None
 
