@@ -11,7 +11,7 @@ from contextlib import closing
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ from castleguard.connectors.csv_quotes import (
 from castleguard.connectors.formats import Codec
 from castleguard.connectors.formulas import escape, escape_names, formulas_in, is_text
 from castleguard.connectors.holding import check_held, text_holds
-from castleguard.connectors.line_files import LineReader, LineWriter
+from castleguard.connectors.line_files import Coding, LineReader, LineWriter
 from castleguard.connectors.payloads import Payloads, read_lines
 from castleguard.connectors.repeated_rows import Repeated, find_repeated
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, as_long_text, as_text, is_utf8, long, text_bytes
@@ -98,21 +98,11 @@ class CsvReader(LineReader):
     quotes = True
     other_encodings = ", or set encoding: utf-16 in the csv options"
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        batch_rows: int,
-        *,
-        keep_bad: bool = False,
-        stream: IO[bytes] | None = None,
-        csv: CsvInput = PLAIN,
-    ) -> None:
-        self._dialect = Dialect(csv, path)
+    def _configure(self, csv: CsvInput = PLAIN) -> Coding:
+        """`csv`: how the file is written."""
+        self._dialect = Dialect(csv, self._path)
         self._header = csv.header
-        decode = self._dialect.decode if self._dialect.decodes else None
-        restore = self._dialect.swap
-        super().__init__(path, columns, batch_rows, keep_bad=keep_bad, stream=stream, decode=decode, restore=restore)
+        return Coding(self._dialect.decode if self._dialect.decodes else None, self._dialect.swap)
 
     @property
     def names(self) -> list[str]:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as pajson
@@ -29,7 +29,7 @@ from castleguard.connectors.json_values import (
     parse_object,
     value_as_text,
 )
-from castleguard.connectors.line_files import LineReader, LineWriter, sample_lines
+from castleguard.connectors.line_files import Coding, LineReader, LineWriter, sample_lines
 from castleguard.connectors.payloads import Payloads, read_lines
 from castleguard.connectors.text_columns import BYTE_ORDER_MARK, chunks_of, count_byte, is_utf8
 
@@ -42,19 +42,10 @@ class JsonlReader(LineReader):
 
     quotes = False
 
-    def __init__(
-        self,
-        path: Path,
-        columns: Sequence[str],
-        batch_rows: int,
-        *,
-        keep_bad: bool = False,
-        stream: IO[bytes] | None = None,
-        fields: Fields | None = None,
-    ) -> None:
+    def _configure(self, fields: Fields | None = None) -> Coding:
         """`fields`: paths of columns inside nested objects."""
         self._finder = Finder(fields) if fields else None
-        super().__init__(path, columns, batch_rows, keep_bad=keep_bad, stream=stream)
+        return Coding()
 
     def _begin(self) -> None:
         self._checked = False

@@ -9,7 +9,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, ClassVar, cast
+from typing import IO, Any, ClassVar, NamedTuple, cast
 
 import pyarrow as pa
 
@@ -23,6 +23,15 @@ from castleguard.errors import InputError
 BLOCK_BYTES = 1 << 20  # the fastest on one core: larger blocks leave the cache, smaller ones cost calls
 LONGEST_LINE = 1 << 24
 _LONGEST_SAMPLED = 1 << 20  # characters
+
+
+class Coding(NamedTuple):
+    """How the bytes of a file become lines, and lines the bytes of the file again."""
+
+    decode: Callable[[Callable[[], bytes]], bytes] | None = None
+    """See `LineBlocks`."""
+    restore: Callable[[bytes], bytes] = bytes
+    """See `BadLines`."""
 
 
 class LineBlocks:
@@ -130,19 +139,18 @@ class LineReader(ABC):
         *,
         keep_bad: bool = False,
         stream: IO[bytes] | None = None,
-        decode: Callable[[Callable[[], bytes]], bytes] | None = None,
-        restore: Callable[[bytes], bytes] = bytes,
+        **options: Any,
     ) -> None:
-        """With `keep_bad`, call `take_bad` after every batch. A `stream` is read in place of the file.
-
-        `decode` and `restore`: see `LineBlocks` and `BadLines`.
+        """With `keep_bad`, call `take_bad` after every batch. A `stream` is read in place of the file. `options` are
+        those of the format.
         """
         self._path = path
         self._schema = pa.schema([(name, pa.string()) for name in columns])
         self._batch_rows = batch_rows
         self._lines_read = 0  # counted only where bad lines are kept
-        self._bad = BadLines(keep=keep_bad, restore=restore)
-        self._lines = LineBlocks(path, quotes=self.quotes, overlong=self._too_long, stream=stream, decode=decode)
+        coding = self._configure(**options)
+        self._bad = BadLines(keep=keep_bad, restore=coding.restore)
+        self._lines = LineBlocks(path, quotes=self.quotes, overlong=self._too_long, stream=stream, decode=coding.decode)
         try:
             self._begin()
         except BaseException:
@@ -175,6 +183,10 @@ class LineReader(ABC):
     def close(self) -> None:
         """Close the file."""
         self._lines.close()
+
+    def _configure(self) -> "Coding":
+        """Take the options of the format."""
+        return Coding()
 
     @abstractmethod
     def _begin(self) -> None:
