@@ -152,7 +152,7 @@ class NoiseError(NamedTuple):
 
     column: str
     size: float
-    """Of a number: its mean distance from the true value, in its own units (days and seconds for dates and times). Of a
+    """A number: its mean distance from the true value, in its own units (days and seconds for dates and times). A
     label: the probability that it is another one."""
     is_label: bool
 

@@ -34,7 +34,7 @@ class Doubts(NamedTuple):
     alone: bool = False
     """Whether someone has said that every row is a person of its own."""
     sorted_by: tuple[str, ...] = ()
-    """Sensitive columns with less than two values among neighbouring rows, whatever the delay."""
+    """Sensitive columns with less than two values among neighbouring rows, for any delay."""
 
 
 def find_doubts(found: Survey, guesses: list[Guess], candidates: Sequence[Candidate], *, csv: bool) -> Doubts:
